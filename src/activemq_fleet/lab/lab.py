@@ -182,9 +182,9 @@ class Lab(ReadOnlyLab):
 
         Returns the status of the brokers. Brokers that run with another configuration are restarted. ``fresh`` begins
         with empty stores; ``timeout`` is for each broker, and for all links together. If anything fails while brokers
-        start, the whole lab is taken down. With ``prometheus`` all brokers have metrics, and Prometheus and
-        Alertmanager run as well. Raises LabLinksDownError for links that are not up, with the reasons from the brokers'
-        logs.
+        or monitoring programs start, the whole lab is taken down. With ``prometheus`` all brokers have metrics, and
+        Prometheus and Alertmanager run as well; their ports are checked before brokers are stopped or started. Raises
+        LabLinksDownError for links that are not up, with the reasons from the brokers' logs.
         """
         if prometheus:
             check_monitoring_programs_installed()
@@ -192,6 +192,8 @@ class Lab(ReadOnlyLab):
         with self._lab_paths.hold_lab_lock():
             self._prepare(data, metrics=prometheus)
             hosts = self._hosts
+            if prometheus:
+                self.monitoring.require_free_ports()  # before brokers are stopped or started
             if fresh:
                 self._stop_all()
                 hosts.delete_data_of_stopped_brokers(hosts.fleet.brokers)
@@ -202,16 +204,16 @@ class Lab(ReadOnlyLab):
                 for broker in hosts.fleet.brokers
             }
             write_client_and_agent_files(self._lab_paths, self.client_fleet)
-            with self._record_operation("lab up", [broker.host for broker in hosts.fleet.brokers]):
-                pids_to_keep = self.monitoring.running_pids() if prometheus else ()
-                stop_outdated_brokers(hosts, versions, self.database, pids_to_keep, self._progress)
-                try:
+            try:
+                with self._record_operation("lab up", [broker.host for broker in hosts.fleet.brokers]):
+                    pids_to_keep = self.monitoring.running_pids() if prometheus else ()
+                    stop_outdated_brokers(hosts, versions, self.database, pids_to_keep, self._progress)
                     start_fleet(hosts, self.database, timeout, self._progress)
-                except BaseException:
-                    self._stop_and_release_addresses()
-                    raise
-            if prometheus:
-                self.monitoring.start_programs()
+                if prometheus:
+                    self.monitoring.start_programs()
+            except BaseException:
+                self._stop_and_release_addresses()
+                raise
         return self.status()
 
     def down(self) -> int:

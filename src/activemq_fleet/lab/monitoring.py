@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from activemq_fleet.addresses import Address, join_host_port
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
-from activemq_fleet.lab.connector_and_port_checks import require_free_port
+from activemq_fleet.lab.connector_and_port_checks import is_port_taken
 from activemq_fleet.lab.lab_paths import LabPaths, write_lab_file
 from activemq_fleet.lab.lab_state_file import LabState
 from activemq_fleet.lab.loopback_overlay import PROGRAM_MARK, database_address
@@ -75,10 +75,10 @@ class Monitoring:
         The monitoring files of the fleet are written first.
         """
         check_monitoring_programs_installed()
+        self.require_free_ports()
         self.write_configuration()
         for name in PROGRAMS:
             if self._process(name) is None:
-                require_free_port(self.program_address(name))
                 self._launch(name)
         for name in PROGRAMS:
             if not poll_until_true(partial(self._is_ready, name), _START_TIMEOUT):
@@ -87,6 +87,19 @@ class Monitoring:
                     f"log {self.directory}/{name}/console.log, and correct its cause"
                 )
         self.reload_prometheus()
+
+    def require_free_ports(self) -> None:
+        """Raise LabError if another program uses the port of a monitoring program, such as Prometheus.
+
+        The ports of the lab's running programs are not checked.
+        """
+        for name, (service, port) in PROGRAMS.items():
+            if self._process(name) is None and is_port_taken(self.program_address(name)):
+                raise LabError(
+                    f"{name} of the lab cannot use port {port} on {self._host}, because another program uses it: stop "
+                    f"that program. If it is the service that Debian started after the installation of {service}, run "
+                    f"`systemctl disable --now {service}`"
+                )
 
     def stop_programs(self) -> None:
         """Stop the monitoring programs of a lab.
@@ -196,5 +209,6 @@ def check_monitoring_programs_installed() -> None:
     if missing:
         raise LabError(
             f"lab up --prometheus needs {' and '.join(missing)}: install them (Debian: apt-get install "
-            "prometheus prometheus-alertmanager prometheus-node-exporter)"
+            "prometheus prometheus-alertmanager prometheus-node-exporter), and stop the services that the installation "
+            "starts, because they use the ports of the lab (systemctl disable --now, with the same names)"
         )
