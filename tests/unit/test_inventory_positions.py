@@ -190,6 +190,11 @@ def test_position_of_host_in_range_is_line_of_range(tmp_path: Path, name: str, t
     assert {position[""].line for position in positions.values()} == {5}
 
 
+def _limit_memory_and_processor_time() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+    resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+
+
 @pytest.mark.parametrize(
     "comment",
     [
@@ -209,8 +214,7 @@ def test_position_of_host_is_its_line_despite_comment_like_large_range(tmp_path:
         [sys.executable, "-c", _PRINT_LINES_OF_HOSTS, str(tmp_path / "hosts.ini")],
         capture_output=True,
         text=True,
-        timeout=20,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30)),
+        preexec_fn=_limit_memory_and_processor_time,
     )
     assert process.stdout == "3 3\n", process.stderr
 
