@@ -34,7 +34,7 @@ class RenderedAdditionAdvice:
 class _AdditionKind:
     """A kind of additions to an activemq.xml, with the advice about them.
 
-    ``place`` matches the end of their paths, ``value`` is a part of the rendered value.
+    ``place`` matches the end of their paths, ``value`` a part of the rendered value; both are regular expressions.
     """
 
     place: str
@@ -48,7 +48,7 @@ class _AdditionKind:
 
         It applies if ``path`` (the XML path of that content) and ``rendered`` (its rendered value) match the kind.
         """
-        return self.value in rendered and re.search(f"/(?:{self.place})$", path) is not None
+        return bool(re.search(self.value, rendered) and re.search(f"/(?:{self.place})$", path))
 
 
 def _addition_kind(
@@ -104,7 +104,21 @@ _ADDITION_KINDS = (
         unaffected=lambda broker: _DEFAULT_VALUE_REASON if broker.release.decreases_network_priority else "",
         network_attributes={"decreaseNetworkConsumerPriority": False},
     ),
-    _addition_kind(r"networkConnector(?:\[.*\])?/@\w+", reason=_STATES_DEFAULT),
+    _addition_kind(r"networkConnector(?:\[.*\])?/@duplex", value="^false$", reason=_STATES_DEFAULT),
+    _addition_kind(
+        r"networkConnector(?:\[.*\])?/@(?:network|consumer|message)TTL", value="^1$", reason=_STATES_DEFAULT
+    ),
+    _addition_kind(
+        "@userName|@password",
+        "the bridge logs in to the remote broker",
+        reason="activemq_network_username and activemq_network_password are set for all links",
+    ),
+    _addition_kind(
+        r"networkConnector(?:\[.*\])?/@\w+",
+        "the bridge has an attribute that the original bridge does not have",
+        reason="activemq_network_attributes, activemq_network_ttl and activemq_links define the attributes of bridges: "
+        "change these variables",
+    ),
     _addition_kind(
         "@networkConnectorStartAsync",
         "the broker starts without waiting for its network connectors",
@@ -193,7 +207,7 @@ _ADDITION_KINDS = (
     _addition_kind(
         r"authenticationUser\[.*\]",
         "the broker accepts logins with the account of the bridges",
-        value="{activemq.network.",
+        value=r"\{activemq\.network\.",
         reason="activemq_network_username defines this account for both ends of each bridge",
     ),
     _addition_kind(
@@ -244,11 +258,6 @@ _ADDITION_KINDS = (
         reason="activemq_users and activemq_network_username define the accounts: remove those that no client uses",
     ),
     _addition_kind("users", reason="the element <users> is empty, because the rendered file has no accounts"),
-    _addition_kind(
-        "@userName|@password",
-        "the bridge logs in to the remote broker",
-        reason="activemq_network_username and activemq_network_password are set for all links",
-    ),
     _addition_kind(
         r"simpleAuthenticationPlugin",
         "the broker rejects clients without an account of activemq_users",

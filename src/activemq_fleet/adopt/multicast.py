@@ -7,9 +7,17 @@ from typing import Any
 
 from activemq_fleet.adopt.broker_variables import transport_connector_elements
 from activemq_fleet.adopt.equal_meaning import parse_multicast_uri
-from activemq_fleet.adopt.network_connectors import expressible_connector_options, network_connector_elements
+from activemq_fleet.adopt.network_connectors import (
+    expressible_connector_options,
+    network_connector_elements,
+    network_ttl_of_connector,
+    replaceable_bridges,
+    ttl_as_number_or_mapping,
+)
+from activemq_fleet.adopt.profiles import master_connector_element
 from activemq_fleet.adopt.proposal import ProposedVariablesByHost, is_valid_value, parse_yaml_scalar
 from activemq_fleet.adopt.sources import AdoptedDocument
+from activemq_fleet.network.connectors import parse_network_connector
 from activemq_fleet.topology.links import MULTICAST_TTL
 
 
@@ -44,10 +52,11 @@ def propose_multicast_for_groups(proposal: ProposedVariablesByHost) -> set[str]:
 def _multicast_variables(proposal: ProposedVariablesByHost, document: AdoptedDocument) -> dict[str, Any] | None:
     """Return the variables that render a broker's multicast connector, where the value None means the default.
 
-    The result is None if the file has no such connector, or several.
+    The result is None if the file has no such connector, or several, or one that the variables cannot express.
     """
     identity = document.identity
-    unit_name = identity.pair if proposal.proposed_ha_profile(document.host).shares_store else identity.short_host_name
+    profile = proposal.proposed_ha_profile(document.host)
+    unit_name = identity.pair if profile.shares_store else identity.short_host_name
     multicast_connectors = [
         (node, parts)
         for node in network_connector_elements(document)
@@ -64,8 +73,17 @@ def _multicast_variables(proposal: ProposedVariablesByHost, document: AdoptedDoc
         return None
     environment = group.removesuffix(identity.group).removesuffix("-")
     is_custom_group = group not in (identity.group, f"{environment}-{identity.group}")
-    ttl = node.get("networkTTL", "1")
-    attributes = {name: parse_yaml_scalar(text) for name, text in expressible_connector_options(node)}
+    connector = parse_network_connector(node)
+    ttl = ttl_as_number_or_mapping(network_ttl_of_connector(connector))
+    is_valid_ttl = is_valid_value("network_ttl", ttl)
+    if connector.has_split_ttl and not is_valid_ttl:
+        return None  # The rendered networkTTL would replace the consumerTTL and messageTTL of a fragment.
+    if profile.replicates and not master_connector_element(document) and "duplex" not in node.attributes:
+        return None  # The rendered link of a master would be duplex, but this link is not.
+    # The rendered static links of the host get the same attributes. A fragment sets those that not all links have.
+    attributes = set(expressible_connector_options(node)).intersection(
+        *(bridge.attributes for bridge in replaceable_bridges(document))
+    )
     variables: dict[str, Any] = {
         "discovery": "multicast",
         "multicast": address,
@@ -73,8 +91,8 @@ def _multicast_variables(proposal: ProposedVariablesByHost, document: AdoptedDoc
         "multicast_group": group if is_custom_group else None,
         "multicast_name": node.get("name") if node.get("name") != f"{unit_name}-{identity.group}" else None,
         "multicast_interface": interface,
-        "network_ttl": int(ttl) if ttl.isdigit() and int(ttl) not in (0, MULTICAST_TTL) else None,
-        "network_attributes": attributes or None,
+        "network_ttl": ttl if is_valid_ttl and ttl != MULTICAST_TTL else None,
+        "network_attributes": {name: parse_yaml_scalar(text) for name, text in sorted(attributes)} or None,
     }
     are_valid = all(value is None or is_valid_value(name, value) for name, value in variables.items())
     return variables if are_valid else None

@@ -115,7 +115,9 @@ def _inexpressible_reason(connector: NetworkConnector) -> str:
             "may contain only letters, digits, spaces and . _ : + > / @ ( ) -, and must begin and end with a letter or "
             "digit"
         )
-    if None in (connector.consumer_ttl, connector.message_ttl) or not is_valid_value("network_ttl", _ttl(connector)):
+    if None in (connector.consumer_ttl, connector.message_ttl) or not is_valid_value(
+        "network_ttl", network_ttl_of_connector(connector)
+    ):
         return "a networkTTL, consumerTTL or messageTTL of the bridge is neither a number from 1 on nor -1"
     if connector.duplex is None:
         return f"the bridge has duplex={connector.attributes['duplex']!r}, which is neither true nor false"
@@ -138,7 +140,7 @@ def _replaceable_bridge(node: ComparedElement, connector: NetworkConnector) -> R
         kind=kind,
         addresses=tuple((transport.host, transport.port) for transport in uri.transport_uris),
         duplex=connector.duplex is True,
-        ttl=_ttl(connector),
+        ttl=network_ttl_of_connector(connector),
         include=connector.include,
         static_include=connector.static,
         exclude=connector.exclude,
@@ -147,8 +149,8 @@ def _replaceable_bridge(node: ComparedElement, connector: NetworkConnector) -> R
     )
 
 
-def _ttl(connector: NetworkConnector) -> Ttl:
-    """Return the TTL of a networkConnector as ``activemq_links`` has it."""
+def network_ttl_of_connector(connector: NetworkConnector) -> Ttl:
+    """Return the TTL of a networkConnector as ``activemq_links`` has it, 0 for a text that is no number."""
     consumer, message = connector.consumer_ttl or 0, connector.message_ttl or 0
     return SplitTtl(consumer=consumer, message=message) if connector.has_split_ttl else consumer
 
