@@ -253,6 +253,32 @@ def test_uri_of_fragment_decides_number_of_bridges(uri: str, count: int) -> None
     assert [broker for broker in ("o-mq2-a", "o-mq3-a") if routes.path("o-mq1-a", broker)] == targets
 
 
+@pytest.mark.parametrize(
+    ("uri", "is_found"),
+    [
+        ("multicast://default?group=x", True),
+        ("multicast://239.255.2.3?group=x", True),
+        ("multicast://239.255.2.3:6155/?group=x", True),
+        ("multicast://239.255.2.3:6156?group=x", False),
+        ("multicast://239.255.2.4?group=x", False),
+    ],
+)
+def test_multicast_link_leads_to_brokers_that_announce_same_address(uri: str, is_found: bool) -> None:
+    xml = f'<networkConnectors><networkConnector name="own" uri="{uri}" userName="net"/></networkConnectors>'
+    discovery = {"discoveryUri": "multicast://default?group=x"}
+    variables = hosts(
+        "o-mq1",
+        "o-mq2",
+        nodes="a",
+        ha="none",
+        topology="none",
+        connectors=[{"name": "openwire", "scheme": "nio", "port": 61616, "attributes": discovery}],
+    )
+    routes = routes_with_fragments(variables, {"o-mq1-a": xml})
+
+    assert bool(routes.path("o-mq1-a", "o-mq2-a")) is is_found
+
+
 def test_boolean_of_fragment_is_read_as_spring_reads_it() -> None:
     xml = network_connector_xml("o-mq2-a.example.com:61616", attributes='duplex="Yes"')
     routes = routes_with_fragments(hosts("o-mq1", "o-mq2", nodes="a", ha="none", topology="none"), {"o-mq1-a": xml})

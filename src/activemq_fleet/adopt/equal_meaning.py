@@ -7,15 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from activemq_fleet.adopt.compared_element import ComparedElement
-from activemq_fleet.network.connectors import DEFAULT_CONNECTOR_NAME
+from activemq_fleet.network.connectors import DEFAULT_CONNECTOR_NAME, multicast_endpoint_and_group
 from activemq_fleet.network.uri_parser import Uri
 from activemq_fleet.node.protocols import protocol_name_of_scheme
 from activemq_fleet.releases import Release
 from activemq_fleet.spring_values import spring_boolean
 
-MULTICAST_ADDRESS, MULTICAST_PORT, MULTICAST_GROUP = "239.255.2.3", 6155, "default"
-"""The address that ``multicast://default`` represents (MulticastDiscoveryAgent of the release tags)."""
-_MULTICAST_URI = re.compile(r"multicast://([^:/?]+)(?::([0-9]+))?/?(?:\?(.*))?")
+_MULTICAST_URI = re.compile(r"multicast://[^:/?]+(?::[0-9]+)?/?(?:\?(.*))?")
 _DIRECTORY_PLACEHOLDER = re.compile(r"\$\{activemq\.(base|data)\}")
 _STATIC_PARTS = re.compile(r"static:\((?P<parts>[^()]*)\)(?P<options>.*)")
 _NIO_SCHEME = re.compile(r"\bnio(\+ssl)?://")
@@ -61,9 +59,9 @@ def parse_multicast_uri(uri: str) -> tuple[str, dict[str, str]] | None:
     match = _MULTICAST_URI.fullmatch(uri)
     if match is None:
         return None
-    host = MULTICAST_ADDRESS if match[1] == "default" else match[1]
-    options = dict(part.partition("=")[::2] for part in (match[3] or "").split("&") if part)
-    return f"{host}:{match[2] or MULTICAST_PORT}", {"group": MULTICAST_GROUP, **options}
+    endpoint, group = multicast_endpoint_and_group(uri)
+    options = dict(part.partition("=")[::2] for part in (match[1] or "").split("&") if part)
+    return endpoint, {"group": group, **options}
 
 
 def expand_directory_placeholders(path: str, directories: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.security_authentication import AUTHENTICATION
 from activemq_fleet.lint.uri_options import uri_text_starting_at_option
-from activemq_fleet.network.connectors import UNLIMITED
+from activemq_fleet.network.connectors import DEFAULT_MULTICAST_ENDPOINT, UNLIMITED, multicast_endpoint_and_group
 from activemq_fleet.network.uri_parser import Uri, has_placeholder
 
 _DEFAULT_NAME = "default"
@@ -25,16 +25,9 @@ def _multicast_uris(document: Document) -> Iterator[tuple[Element, str, Uri]]:
             yield node, attribute, uri
 
 
-def _address_and_group(uri: Uri) -> tuple[str, str]:
-    """Return the multicast address and the group of a multicast: URI.
-
-    ``multicast://default`` counts as a separate address.
-    """
-    return uri.text.partition("?")[0].removeprefix("multicast:").strip("/"), uri.options.get("group", _DEFAULT_NAME)
-
-
-def _address_and_group_text(address: str, group: str) -> str:
-    return f"multicast group {group} at {'the default address' if address == _DEFAULT_NAME else address}"
+def _endpoint_and_group_text(endpoint: str, group: str) -> str:
+    is_default = endpoint == DEFAULT_MULTICAST_ENDPOINT
+    return f"multicast group {group} at {'the default address' if is_default else endpoint}"
 
 
 @rule("M002", "warning", texts="multicast:")
@@ -103,17 +96,19 @@ def multicast_link_without_announcement(document: Document) -> Iterator[Problem]
     multicast_uris = [
         (node, attribute, uri) for node, attribute, uri in _multicast_uris(document) if not has_placeholder(uri.text)
     ]
-    announced = {_address_and_group(uri) for _, attribute, uri in multicast_uris if attribute == "discoveryUri"}
+    announced = {
+        multicast_endpoint_and_group(uri.text) for _, attribute, uri in multicast_uris if attribute == "discoveryUri"
+    }
     if not announced and any(
         has_placeholder(connector.get("discoveryUri")) for connector in document.transport_connectors
     ):
         return
     for node, attribute, uri in multicast_uris:
-        if attribute != "uri" or _address_and_group(uri) in announced:
+        if attribute != "uri" or multicast_endpoint_and_group(uri.text) in announced:
             continue
-        link_group_text = _address_and_group_text(*_address_and_group(uri))
+        link_group_text = _endpoint_and_group_text(*multicast_endpoint_and_group(uri.text))
         announced_groups_text = ", ".join(
-            _address_and_group_text(*address_and_group) for address_and_group in sorted(announced)
+            _endpoint_and_group_text(*endpoint_and_group) for endpoint_and_group in sorted(announced)
         )
         message = (
             f"the link discovers brokers of {link_group_text}, but this broker announces itself "

@@ -18,6 +18,10 @@ DEFAULT_CONNECTOR_NAME = "NC"
 """The name of a networkConnector without one (NetworkBridgeConfiguration of the release tags)."""
 UNLIMITED = 1 << 20
 """The value for a TTL of -1; no route is as long."""
+DEFAULT_MULTICAST_ENDPOINT = "239.255.2.3:6155"
+"""The endpoint that ``multicast://default`` represents (MulticastDiscoveryAgent of the release tags)."""
+_DEFAULT_MULTICAST_ADDRESS, _, _DEFAULT_MULTICAST_PORT = DEFAULT_MULTICAST_ENDPOINT.partition(":")
+_MULTICAST_ENDPOINT = re.compile(r"(?:multicast:)?/*(?P<address>[^/]*?)(?::(?P<port>[0-9]+))?(?:/.*)?", re.ASCII)
 _TTL = re.compile("-?[0-9]{1,9}", re.ASCII)
 _KINDS = ("queue", "topic")
 _ONE_BRIDGE_SCHEMES = ("masterslave", "failover")
@@ -179,13 +183,17 @@ def _addresses_with_tls(uri: Uri) -> Iterator[tuple[Address, bool]]:
 def multicast_endpoint_and_group(uri: str) -> tuple[str, str]:
     """Return (ENDPOINT, GROUP) of the URI ``multicast://ENDPOINT?group=GROUP``.
 
-    Other options of the URI are ignored.
+    The endpoint is ``ADDRESS:PORT``. A missing address, port or group, and the address ``default``, are replaced by
+    the values that the broker uses, so that URIs with the same meaning have equal results. Other options of the URI
+    are ignored.
     """
-    endpoint, _, query = uri.removeprefix("multicast://").partition("?")
+    endpoint, _, query = uri.partition("?")
     options = dict(option.partition("=")[::2] for option in query.replace("&amp;", "&").split("&"))
-    if endpoint in ("", "default"):
-        endpoint = "239.255.2.3:6155"
-    return endpoint, options.get("group", "default")
+    match = _MULTICAST_ENDPOINT.fullmatch(endpoint)
+    address, port = (match["address"], match["port"]) if match else (endpoint, None)
+    if address in ("", "default"):
+        address = _DEFAULT_MULTICAST_ADDRESS
+    return f"{address}:{port or _DEFAULT_MULTICAST_PORT}", options.get("group", "default")
 
 
 def _destinations_below(element: Any, list_name: str) -> Iterator[Any]:

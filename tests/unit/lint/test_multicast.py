@@ -53,6 +53,25 @@ def test_link_to_different_group_than_announcement_is_reported(discovery: str, f
     assert bool(rule_findings("M003", link() + connector(discovery=discovery))) is fires
 
 
+@pytest.mark.parametrize(
+    ("uri", "discovery", "fires"),
+    [
+        ("multicast://default?group=x", "multicast://239.255.2.3:6155?group=x", False),
+        ("multicast://239.255.2.3?group=x", "multicast://default/?group=x", False),
+        ("multicast://default", "multicast://239.255.2.3:6155?group=default", False),
+        ("multicast://224.1.2.3?group=x", "multicast://224.1.2.3:6155?group=x", False),
+        ("multicast://default:7000?group=x", "multicast://default?group=x", True),
+    ],
+)
+def test_link_is_reported_only_if_announcement_has_other_meaning(uri: str, discovery: str, fires: bool) -> None:
+    assert bool(rule_findings("M003", link(uri) + connector(discovery=discovery))) is fires
+
+
+def test_link_at_default_multicast_address_is_reported_as_such() -> None:
+    (finding,) = rule_findings("M003", link("multicast://239.255.2.3?group=x") + connector())
+    assert "multicast group x at the default address" in finding.message
+
+
 def test_pure_slave_requires_no_announcement() -> None:
     slave = "<broker><services><masterConnector remoteURI='nio://a:1'/></services></broker>"
     assert rule_findings("M003", slave + link(), "5.5.1") == []
