@@ -186,6 +186,31 @@ class TestStore:
         assert (lease.variable, lease.origin) == ("activemq_lock_acquire_interval", "inventory")
         assert entry(explanation, "store", "keep-alive").data == {"keepalive_ms": 4000}
 
+    @pytest.mark.parametrize("interval", ["${lock.period}", "2s", "2_000", "²"])
+    @pytest.mark.parametrize(
+        ("variables", "store"), [({}, "kahaDB"), ({"ha": "shared-jdbc", "jdbc": JDBC}, "jdbcPersistenceAdapter")]
+    )
+    def test_lock_interval_that_is_no_number_is_explained_as_text(
+        self, variables: dict[str, Any], store: str, interval: str
+    ) -> None:
+        locker = "lease-database-locker" if variables else "shared-file-locker"
+        xml = (
+            f'<{store} lockKeepAlivePeriod="{interval}"><locker><{locker} lockAcquireSleepInterval="{interval}"/>'
+            f"</locker></{store}>"
+        )
+        fragments = [{"parent": "broker/persistenceAdapter", "xml": xml}]
+        fleet_with_text = with_agents(xml_fragments=fragments, **variables)
+        explanation = explain_host_by_name(fleet_with_text, "orders-mq01-a")
+
+        assert f"every {interval} ms" in entry(explanation, "store", "keep-alive").text
+        assert entry(explanation, "store", "keep-alive").data == {"keepalive_ms": None}
+        assert entry(explanation, "store", "lease" if variables else "lock").data["acquire_ms"] is None
+        assert entry(explanation, "dies", "within").data["seconds"] is None
+        for host in ("orders-mq01-a", "till0.example.com"):
+            text = page(fleet_with_text, host)
+            assert "an unknown time after the broker fails" in text
+            assert f"every {interval} ms" in text
+
     def test_explain_page_of_pure_slave_names_source_of_its_copy(self) -> None:
         explanation = explain_host_by_name(shop(ha="pure", release="5.5.1"), "orders-mq02-b")
         assert entry(explanation, "store", "copies from").text == "nio://orders-mq02-a.example.com:61618"

@@ -100,6 +100,23 @@ def test_message_times_are_read_if_policy_records_them(release: str, enabled: bo
     assert sum(name.endswith("_timestamp_seconds") for name in names) == count
 
 
+@pytest.mark.parametrize(
+    ("limits", "exported_limit"),
+    [(["1k"], None), (["-1", "500"], 500), (["1e3", "900", "70"], 70), ([], None)],
+)
+def test_exported_connection_limit_is_smallest_number_of_connectors(
+    limits: list[str], exported_limit: int | None
+) -> None:
+    connectors = [
+        {"name": f"c{n}", "scheme": "nio", "port": 61616 + n, "options": {"maximumConnections": limit}}
+        for n, limit in enumerate(limits)
+    ]
+    connectors.append({"name": "other", "scheme": "nio", "port": 61700, "options": {}})
+    rules = exporter_settings(broker_with_metrics(connectors=connectors))["rules"]
+    values = [rule["value"] for rule in rules if rule["name"] == "activemq_broker_connections_limit"]
+    assert values == ([] if exported_limit is None else [exported_limit])
+
+
 def test_secret_is_in_file_of_exporter_only_and_not_in_files_for_prometheus() -> None:
     broker = broker_with_metrics(**LOGIN, metrics_bind="0.0.0.0")
     assert CONF in SECRET_FILES

@@ -22,7 +22,8 @@ def lock_settings_of(document: XmlDocument) -> dict[str, int | str]:
     """Return the lock settings of a broker's message store, read from the broker's activemq.xml.
 
     The settings are acquire interval and keep-alive period (ms), and the lease's holder. Only settings that are set are
-    returned, as ``acquire``, ``keepalive`` and ``holder``.
+    returned, as ``acquire``, ``keepalive`` and ``holder``. An interval that is no number, such as a placeholder in an
+    XML fragment, is returned as its text.
     """
     store = document.root.find(".//c:persistenceAdapter/*", _CORE)
     settings: dict[str, int | str] = {}
@@ -33,10 +34,19 @@ def lock_settings_of(document: XmlDocument) -> dict[str, int | str]:
         "acquire": store.get("databaseLockedWaitDelay") if locker is None else locker.get("lockAcquireSleepInterval"),
         "keepalive": store.get("lockKeepAlivePeriod"),
     }
-    settings |= {name: int(value) for name, value in configured.items() if value}
+    settings |= {
+        name: int(value) if value.isascii() and value.isdigit() else value
+        for name, value in configured.items()
+        if value
+    }
     if locker is not None and locker.get("leaseHolderId"):
         settings["holder"] = locker.get("leaseHolderId", "")
     return settings
+
+
+def _number_or_none(value: int | str | None) -> int | None:
+    """Return a lock setting if it is a number; otherwise None."""
+    return value if isinstance(value, int) else None
 
 
 def store_section(broker: Broker, document: XmlDocument) -> ExplanationSection:
@@ -93,13 +103,14 @@ def _shared_file_entries(broker: Broker, locking: Mapping[str, int | str]) -> It
         if acquire
         else "a standby tries repeatedly to acquire the lock of the store"
     )
-    yield variable_entry(broker.settings, "lock_acquire_interval", "lock", tried, data={"acquire_ms": acquire})
+    yield variable_entry(
+        broker.settings, "lock_acquire_interval", "lock", tried, data={"acquire_ms": _number_or_none(acquire)}
+    )
     keepalive = locking.get("keepalive")
     if keepalive:
         text = f"the active node checks its lock every {keepalive} ms, and stops if it has lost the lock"
-        yield variable_entry(
-            broker.settings, "lock_keepalive_interval", "keep-alive", text, data={"keepalive_ms": keepalive}
-        )
+        data = {"keepalive_ms": _number_or_none(keepalive)}
+        yield variable_entry(broker.settings, "lock_keepalive_interval", "keep-alive", text, data=data)
     else:
         yield HostStatement(
             "keep-alive",
@@ -120,7 +131,7 @@ def _shared_jdbc_entries(broker: Broker, locking: Mapping[str, int | str]) -> It
         "lock_acquire_interval",
         "lease",
         f"the lease lasts {locking.get('acquire')} ms, and has the holder id {locking.get('holder')}",
-        data={"acquire_ms": locking.get("acquire"), "holder": locking.get("holder")},
+        data={"acquire_ms": _number_or_none(locking.get("acquire")), "holder": locking.get("holder")},
     )
     yield variable_entry(
         broker.settings,
@@ -128,7 +139,7 @@ def _shared_jdbc_entries(broker: Broker, locking: Mapping[str, int | str]) -> It
         "keep-alive",
         f"the active node renews the lease every {locking.get('keepalive')} ms",
         why="the interval is at most half of the lease, so that a single late renewal does not lose the lease",
-        data={"keepalive_ms": locking.get("keepalive")},
+        data={"keepalive_ms": _number_or_none(locking.get("keepalive"))},
     )
 
 

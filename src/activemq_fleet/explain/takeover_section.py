@@ -38,18 +38,29 @@ def takeover_time_text(broker: Broker, document: XmlDocument) -> str:
             "1 s after the process of the master fails. If the host of the master fails, the slave takes over after "
             "its connection to the master times out"
         )
-    acquire = int(lock_settings_of(document).get("acquire", 0))
+    acquire = lock_settings_of(document).get("acquire", 0)
+    seconds = _takeover_seconds(broker, document)
+    bound = "an unknown time" if seconds is None else f"{seconds:g} s"
     if broker.ha_profile.has_database_lease:
         return (
-            f"{2 * acquire / 1000 + _OPENING_SECONDS:g} s after the broker fails: its database lease expires in "
-            f"{acquire} ms. The standby checks the lease every {acquire} ms, and opens its store and ports within "
-            f"{_OPENING_SECONDS} s"
+            f"{bound} after the broker fails: its database lease expires in {acquire} ms. The standby checks the "
+            f"lease every {acquire} ms, and opens its store and ports within {_OPENING_SECONDS} s"
         )
-    bound = f"{acquire / 1000 + _OPENING_SECONDS:g} s" if acquire else "seconds"
     return (
-        f"{bound} after the broker fails: the standby tries to acquire the lock every {acquire} ms, and opens its "
-        f"store and ports within {_OPENING_SECONDS} s"
+        f"{bound if acquire else 'seconds'} after the broker fails: the standby tries to acquire the lock every "
+        f"{acquire} ms, and opens its store and ports within {_OPENING_SECONDS} s"
     )
+
+
+def _takeover_seconds(broker: Broker, document: XmlDocument) -> float | None:
+    """Return the takeover time of a pair with a shared store in seconds.
+
+    It is None if the interval of the lock in the activemq.xml is no number.
+    """
+    acquire = lock_settings_of(document).get("acquire", 0)
+    if not isinstance(acquire, int):
+        return None
+    return (2 if broker.ha_profile.has_database_lease else 1) * acquire / 1000 + _OPENING_SECONDS
 
 
 def takeover_section(fleet: Fleet, broker: Broker, document: XmlDocument) -> ExplanationSection:
@@ -82,8 +93,7 @@ def _no_peer_entries(broker: Broker, reason: str) -> Iterator[HostStatement]:
 def _shared_store_entries(broker: Broker, document: XmlDocument, within: str) -> Iterator[HostStatement]:
     lease = broker.ha_profile.has_database_lease
     lock_noun = "lease" if lease else "lock"
-    acquire = int(lock_settings_of(document).get("acquire", 0))
-    seconds = (2 if lease else 1) * acquire / 1000 + _OPENING_SECONDS
+    seconds = _takeover_seconds(broker, document)
     yield HostStatement(
         "takes over", f"{broker.peer}", why=f"the node that holds the {lock_noun} is active", data={"by": broker.peer}
     )

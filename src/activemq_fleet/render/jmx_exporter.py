@@ -288,12 +288,11 @@ def _configuration_rules(broker: Broker, fingerprint: str) -> Iterator[_Rule]:
     labels = {"release": broker.release.text, "ha": broker.settings.ha, "fingerprint": fingerprint}
     description = "always 1; the labels describe the configuration that is active on the host"
     yield _Rule(f"{runtime}StartTime: ", "activemq_configuration_info", "GAUGE", description, labels, value="1")
-    if limits := [
-        int(limit) for connector in broker.connectors if (limit := connector.options.get("maximumConnections", ""))
-    ]:
+    limits = [connector.options.get("maximumConnections", "") for connector in broker.connectors]
+    if numbers := [int(limit) for limit in limits if limit.isdigit()]:
         description = "the smallest maximumConnections of the connectors of the broker"
         yield _Rule(
-            f"{runtime}Uptime: ", "activemq_broker_connections_limit", "GAUGE", description, {}, value=str(min(limits))
+            f"{runtime}Uptime: ", "activemq_broker_connections_limit", "GAUGE", description, {}, value=str(min(numbers))
         )
 
 
