@@ -9,6 +9,7 @@ import yaml
 from click.testing import CliRunner
 
 from activemq_fleet.adopt import adopt_documents, read_adopted_documents
+from activemq_fleet.adopt.placeholders import read_properties_by_host
 from activemq_fleet.cli.adopt import adopt_command
 from activemq_fleet.errors import InputError
 from activemq_fleet.naming import Naming
@@ -117,7 +118,7 @@ def test_accounts_of_credentials_file_become_users_without_passwords(tmp_path: P
     files = write_files(tmp_path / "files", {EDGE: document(CONNECTORS + users)})
     for file in files.rglob("activemq.xml"):
         file.with_name("credentials.properties").write_text(
-            "# of the release\nactivemq.username=system\nactivemq.password=s3cret-manager\nguest.password=ENC(x)\n"
+            "# release\nactivemq.username=sys\\u0074em\nactivemq.password=s3cret-manager\nguest.password=ENC(x)\n"
         )
     adoption = adopt_documents(read_adopted_documents([str(files)], ["5.18.3"], Naming()), Naming())
     adopted_text = b"".join(adoption.files.values()).decode()
@@ -137,6 +138,28 @@ def test_property_given_to_adopt_replaces_placeholder_that_has_default(tmp_path:
 
     group_variables = yaml.safe_load(adopt_documents(documents, naming).files["group_vars/all.yml"])
     assert group_variables["activemq_store_directory"] == "/srv/store/kahadb"
+
+
+@pytest.mark.parametrize(
+    ("file_name", "value", "directory"),
+    [
+        ("activemq.env", '"/srv/store"', "/srv/store"),
+        ("activemq.env", "'/srv/store'", "/srv/store"),
+        ("activemq.env", "/srv/store", "/srv/store"),
+        ("activemq.env", "/srv/it's'", "/srv/it's'"),
+        ("my.properties", r"/srv/a\:b\=c", "/srv/a:b=c"),
+        ("my.properties", r"/srv/caf\u00e9", "/srv/café"),
+        ("my.properties", r"/srv/\ud83d\ude00", "/srv/😀"),
+        ("my.properties", r"/srv/a\\:b", r"/srv/a\:b"),
+        ("my.properties", "/srv/store", "/srv/store"),
+    ],
+)
+def test_value_of_properties_file_is_decoded_like_its_kind_of_file(
+    tmp_path: Path, file_name: str, value: str, directory: str
+) -> None:
+    file = tmp_path / file_name
+    file.write_text(f"export STORE={value}\n", encoding="utf-8")
+    assert read_properties_by_host([str(file)], [HUB])[HUB].values == {"STORE": directory}
 
 
 @pytest.mark.parametrize("directory", ["${STORE}/kahadb", "${STORE:/data}"])

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from lxml import etree
 
@@ -34,6 +35,9 @@ _REFERENCE_FORMS = tuple(
 )
 """A pattern for a placeholder at each position of a bridge's URI, with its replacement."""
 _PROPERTY_LINE = re.compile(r"(?:export\s+)?([A-Za-z][A-Za-z0-9._-]*)\s*[=:]\s*(.*)")
+_JAVA_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))")
+_JAVA_ESCAPES = MappingProxyType({"t": "\t", "n": "\n", "r": "\r", "f": "\f"})
+_QUOTED_VALUE = re.compile(r"""^(["'])((?:(?!\1).)*)\1$""")
 _MAXIMUM_FILE_BYTES = 1 << 20
 
 
@@ -56,8 +60,9 @@ def read_properties_by_host(arguments: Sequence[str], hosts: Collection[str]) ->
     """Read the values of ``${name}`` placeholders from the files of ``--properties`` arguments, by host.
 
     Arguments are ``FILE`` (for all hosts) and ``HOST=FILE``. A file has a line ``NAME=VALUE`` for each, as Java's
-    properties and environment files have. Properties of one host take precedence. Raises InputError that names the
-    argument, or the file and its line.
+    properties and environment files have. In a file whose name ends with ``.properties``, the escapes of Java are
+    decoded; in another file, quotes around a value are removed. Properties of one host take precedence. Raises
+    InputError that names the argument, or the file and its line.
     """
     common = HostProperties()
     properties_by_host = dict.fromkeys(hosts, HostProperties())
@@ -87,7 +92,7 @@ def read_adjacent_credentials_properties(document: Path, companions: CompanionFi
     if "Made by activemq.fleet" in content:
         return {}
     matches = (_PROPERTY_LINE.fullmatch(line.strip()) for line in split_lines(content))
-    return {match[1]: match[2] for match in matches if match and not match[2].startswith("ENC(")}
+    return {match[1]: _decode_java_escapes(match[2]) for match in matches if match and not match[2].startswith("ENC(")}
 
 
 def replace_known_placeholders(root: etree._Element, properties: Mapping[str, str], file: str) -> None:
@@ -183,6 +188,7 @@ def _read_file(path: Path) -> dict[str, str]:
         )
     lines = split_lines(content.decode(errors="replace"))
     properties = {}
+    is_java_file = path.suffix == ".properties"
     for number, line in enumerate(map(str.strip, lines), start=1):
         if not line or line[0] in "#!":
             continue
@@ -192,5 +198,14 @@ def _read_file(path: Path) -> dict[str, str]:
                 f"{path}:{number}: the line is not of the form NAME=VALUE: correct it, or begin it with # if it is a "
                 "comment"
             )
-        properties[match[1]] = match[2].strip()
+        properties[match[1]] = _decode_java_escapes(match[2]) if is_java_file else _QUOTED_VALUE.sub(r"\2", match[2])
     return properties
+
+
+def _decode_java_escapes(text: str) -> str:
+    """Return a value of a Java properties file without its escapes, such as ``\\:`` and ``\\u00e9``."""
+    value = _JAVA_ESCAPE.sub(
+        lambda match: chr(int(match[1], 16)) if match[1] else _JAVA_ESCAPES.get(match[2], match[2]), text
+    )
+    # Two escapes of UTF-16 may be one character.
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
