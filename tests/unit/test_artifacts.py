@@ -419,6 +419,7 @@ def test_local_distribution_archive_is_used_without_maven(repository: Path, tmp_
 
     home = local_distribution_directory(archive, NEW, sha512)
     assert sorted(path.name for path in home.iterdir()) == ["bin", "lib"]
+    assert local_distribution_directory(archive, NEW, sha512.upper()) == home
     assert local_distribution_directory(home, NEW, None) == home
     assert checked_jar_directory(home / "lib", NEW) == home / "lib"
     assert maven_command_lines(repository) == []

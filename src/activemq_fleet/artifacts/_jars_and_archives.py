@@ -122,8 +122,8 @@ def local_distribution_directory(
     """Return the directory of an ActiveMQ release's distribution, from a local tar archive or an unpacked directory.
 
     ``archive_or_directory`` is the release's tar archive, which is unpacked, or the directory to which it was unpacked;
-    ``sha512`` is the checksum that a file must have. Raises ArtifactError for a file or directory that does not contain
-    this release.
+    ``sha512`` is the checksum that a file must have, in small or capital letters. Raises ArtifactError for a file or
+    directory that does not contain this release.
     """
     home = (
         archive_or_directory
@@ -162,7 +162,7 @@ def _unpacked_local_archive(archive: Path, release: Release, sha512: str | None,
             f"the archive {archive} cannot be read ({error.strerror or error}): correct activemq_archive, or allow "
             "this account to read the file"
         ) from None
-    if sha512 is not None and sha512 != digest:
+    if sha512 is not None and sha512.lower() != digest:
         raise ArtifactError(
             f"the SHA-512 checksum of {archive} begins with {digest[:16]}, but activemq_archive_sha512 begins with "
             f"{sha512[:16]}: download the archive again, or correct the variable"
