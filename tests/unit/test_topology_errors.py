@@ -120,6 +120,28 @@ def test_t004_different_release_lines_in_pair_are_error() -> None:
     assert "activemq_release is 5.17.6, but the other node o-mq1-a.example.com of the pair has 5.18.3" in finding_line
 
 
+def test_single_brokers_named_as_pair_may_differ_in_release_and_settings() -> None:
+    inventory = hosts(
+        "o-mq1", ha="none", users=[{"name": "orders", "password": "long enough"}], destinations=["queue://a"]
+    )
+    inventory["o-mq1-b.example.com"] |= {
+        "activemq_release": "5.17.6",
+        "activemq_users": [],
+        "activemq_destinations": ["queue://b"],
+        "activemq_master_node": "b",
+    }
+
+    assert rules_of_findings(build_fleet(inventory)) == []
+
+
+def test_t009_single_broker_named_as_node_of_pair_is_error() -> None:
+    inventory = hosts("o-mq1")
+    inventory["o-mq1-b.example.com"]["activemq_ha"] = "none"
+
+    messages = [finding.message for finding in build_fleet(inventory).findings if finding.rule == "T009"]
+    assert "activemq_ha differs from the value of o-mq1-a.example.com in pair o-mq1" in messages
+
+
 @pytest.mark.parametrize("release", ["5.8.0", "6.3.1"])
 def test_t005_pure_profile_on_release_without_it_is_reported(release: str) -> None:
     built_fleet = fleet("o-mq1", "o-mq2", ha="pure", release=release)
@@ -349,6 +371,15 @@ def test_t011_misspelt_scheme_gets_suggestion() -> None:
     assert "write the scheme tcp, or another supported scheme" in [
         finding.fix for finding in built_fleet.findings if finding.rule == "T011"
     ]
+
+
+def test_t011_ttl_of_link_is_reported_only_on_source_of_link() -> None:
+    links = [{"from": "o-mq1", "to": "o-mq2", "ttl": {"consumer": 1, "message": -1}}]
+    inventory = hosts("o-mq1", "o-mq2", "west-mq1", links=links, topology="none", ha="none")
+    for host in inventory.keys() - {"o-mq1-a.example.com"}:
+        inventory[host]["activemq_release"] = "5.8.0"
+
+    assert error_of("T011", inventory).startswith("o-mq1-b.example.com: activemq_links[0].ttl is a mapping")
 
 
 def test_t011_pure_pair_with_tls_is_reported() -> None:

@@ -138,8 +138,8 @@ def pair_findings(
                 yield _divided_pair_finding(pair, first, halves[other_pair])
         elif first.ha_profile.has_peer:
             yield from _uneven_pair_findings(pair, brokers, unpaired)
-        if len(brokers) == 1:
-            continue
+        if len(brokers) == 1 or not any(broker.ha_profile.has_peer for broker in brokers):
+            continue  # A single broker does not share a store, and no broker takes over from it.
         for other in brokers[1:]:
             if other.release.line != first.release.line:
                 yield error_finding(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from activemq_fleet.addresses import InvalidHostNameError, validated_host_name
 from activemq_fleet.findings import Finding, error_finding
-from activemq_fleet.settings.connectors_and_links import SplitTtl, TransportConnectorSettings
+from activemq_fleet.settings.connectors_and_links import LinkSettings, SplitTtl, TransportConnectorSettings
 from activemq_fleet.similar_names import most_similar_name
 
 if TYPE_CHECKING:
@@ -47,11 +47,17 @@ def connector_and_link_attributes(broker_host: BrokerHost) -> Iterator[tuple[str
             yield f"activemq_connectors[{position}].attributes", "transportConnector", name
     for name, _ in settings.network_attributes:
         yield "activemq_network_attributes", "networkConnector", name
-    for position, link in enumerate(settings.links):
-        for name, _ in (
-            link.attributes if link.source in (broker_host.identity.group, broker_host.identity.pair) else ()
-        ):
+    for position, link in _links_from_broker(broker_host):
+        for name, _ in link.attributes:
             yield f"activemq_links[{position}].attributes", "networkConnector", name
+
+
+def _links_from_broker(broker_host: BrokerHost) -> Iterator[tuple[int, LinkSettings]]:
+    """Yield the entries of ``activemq_links`` that define links of a broker, each with its position."""
+    identity = broker_host.identity
+    for position, link in enumerate(broker_host.settings.links):
+        if link.source in (identity.group, identity.pair):
+            yield position, link
 
 
 def _unknown_scheme_finding(broker_host: BrokerHost, position: int, connector: TransportConnectorSettings) -> Finding:
@@ -169,7 +175,7 @@ def _jmx_findings(broker_host: BrokerHost) -> Iterator[Finding]:
 
 def unsupported_network_ttl_findings(broker_host: BrokerHost) -> Iterator[Finding]:
     """Yield the findings about a TTL of links that a broker's release does not support (T011)."""
-    ttls = {f"activemq_links[{number}].ttl": link.ttl for number, link in enumerate(broker_host.settings.links)}
+    ttls = {f"activemq_links[{position}].ttl": link.ttl for position, link in _links_from_broker(broker_host)}
     ttls["activemq_network_ttl"] = broker_host.settings.network_ttl
     for name, ttl in ttls.items():
         if not broker_host.release.has_consumer_ttl and (ttl == -1 or isinstance(ttl, SplitTtl)):
