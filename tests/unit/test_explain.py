@@ -466,3 +466,11 @@ class TestFilesAndFindings:
         explanation = explain_host_by_name(fleet("orders-mq01", nodes="a", waivers=waivers), "orders-mq01-a")
         assert labels(explanation, "findings") == ["waived T002", "waiver S001"]
         assert "until 2999-12-31" in entry(explanation, "findings", "waiver S001").text
+
+
+def test_memory_limit_is_explained_with_option_that_sets_heap() -> None:
+    explanation = explain_host_by_name(shop(java_options=["-Xmx8g"]), "orders-mq01-a")
+    memory = entry(explanation, "store", "memory")
+
+    assert (memory.text, memory.variable) == ("3276 mb for messages", "activemq_java_options")
+    assert memory.why == "40 % of the Java heap of 8g"

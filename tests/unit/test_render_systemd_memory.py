@@ -45,9 +45,20 @@ def test_memory_limit_of_broker_unit_exceeds_memory_of_jvm(variables: dict[str, 
     assert memory_limits(**variables)["activemq.service"] == limit
 
 
-def test_memory_limit_of_broker_unit_below_heap_is_refused() -> None:
-    with pytest.raises(SettingsError, match="activemq_unit_memory_max is 512m, but activemq_heap is 512m: set"):
-        memory_limits(unit_memory_max="512m")
+@pytest.mark.parametrize(
+    ("variables", "heap"),
+    [
+        ({}, "activemq_heap sets a heap of 512m"),
+        ({"java_options": ["-Xmx1g", "-XX:MaxHeapSize=600M"]}, "activemq_java_options sets a heap of 600M"),
+    ],
+)
+def test_memory_limit_of_broker_unit_below_heap_is_refused(variables: dict[str, Any], heap: str) -> None:
+    with pytest.raises(SettingsError, match=f"activemq_unit_memory_max is 512m, but {heap}: set"):
+        memory_limits(unit_memory_max="512m", **variables)
+
+
+def test_memory_limit_of_broker_unit_may_be_below_heap_that_java_option_lowers() -> None:
+    assert memory_limits(heap="4g", java_options=["-Xmx1g"], unit_memory_max="3g")["activemq.service"] == "3G"
 
 
 def test_memory_limit_of_balancer_suffices_for_all_clients() -> None:

@@ -256,6 +256,15 @@ def test_default_memory_limit_is_40_percent_of_heap_and_at_least_1_mb(heap: str,
     assert default_memory_limit_text(heap) == limit
 
 
+@pytest.mark.parametrize(
+    ("option", "limit"), [("-Xmx8g", "3276 mb"), ("-XX:MaxHeapSize=268435456", "102 mb"), ("-Xms8g", "204 mb")]
+)
+def test_default_memory_limit_follows_heap_in_java_options(option: str, limit: str) -> None:
+    root = parsed_activemq_xml("o-mq1-a", "o-mq1", java_options=[option])
+
+    assert attributes_of_element(root, "//c:memoryUsage/c:memoryUsage") == {"limit": limit}
+
+
 XML_TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cn"), include_characters="\t\n\r"))
 
 

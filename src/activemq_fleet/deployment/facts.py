@@ -21,7 +21,6 @@ from activemq_fleet.render.debian_package import apt_packages
 from activemq_fleet.render.environment_file import environment_file_relative_path
 from activemq_fleet.render.java_command import java_path
 from activemq_fleet.render.load_balancer import DROP_INS
-from activemq_fleet.render.systemd_memory import largest_heap_bytes
 from activemq_fleet.render.systemd_units import (
     repair_store_command,
     systemd_unit_relative_path,
@@ -29,6 +28,7 @@ from activemq_fleet.render.systemd_units import (
 )
 from activemq_fleet.settings.activemq_size_notation import size_in_bytes
 from activemq_fleet.settings.agent import pins_one_version
+from activemq_fleet.settings.java_memory_options import largest_heap_bytes
 from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
 
 _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 -- the code binds no socket

@@ -11,8 +11,10 @@ from itertools import chain
 
 from activemq_fleet import uris
 from activemq_fleet.explain.explanation import ExplanationSection, HostStatement, variable_entry
+from activemq_fleet.naming import PREFIX
 from activemq_fleet.node.host_paths import STORE_MARKER
 from activemq_fleet.schema import CORE, XmlDocument
+from activemq_fleet.settings.java_memory_options import heap_variable_and_size
 from activemq_fleet.topology import Broker
 
 _CORE = {"c": CORE}
@@ -172,6 +174,7 @@ def _limit_entries(broker: Broker, document: XmlDocument) -> Iterator[HostStatem
         return
     yield variable_entry(settings, "store_limit", "room", f"{settings.store_limit} for messages on disk")
     if memory is not None:
-        name = "memory_limit" if settings.memory_limit else "heap"
-        reason = "" if settings.memory_limit else f"40 % of the Java heap of {settings.heap}"
+        variable, heap = heap_variable_and_size(settings)
+        name = "memory_limit" if settings.memory_limit else variable.removeprefix(PREFIX)
+        reason = "" if settings.memory_limit else f"40 % of the Java heap of {heap}"
         yield variable_entry(settings, name, "memory", f"{memory.get('limit')} for messages", why=reason)

@@ -10,7 +10,7 @@ from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.node.protocols import protocol_name_of_scheme
 from activemq_fleet.releases import Release
-from activemq_fleet.settings.activemq_size_notation import size_in_bytes
+from activemq_fleet.settings.java_memory_options import heap_variable_and_size, largest_heap_bytes
 
 _MEGABYTE = 1 << 20
 _DEFAULT_JOURNAL_FILE_LENGTH = 32 * _MEGABYTE
@@ -69,12 +69,13 @@ def memory_limits_exceed_usage_or_heap(broker: Element) -> Iterator[Problem]:
             f"{_size_text(memory)}: producers can block although no destination has reached its memoryLimit",
             "limit",
         )
-    heap = size_in_bytes(broker.document.broker.settings.heap) if broker.document.broker else None
-    if heap is not None and memory > heap:
+    settings = broker.document.broker.settings if broker.document.broker else None
+    if settings is not None and memory > (heap := largest_heap_bytes(settings)):
+        variable, _ = heap_variable_and_size(settings)
         yield memory_usage.problem(
             f"memoryUsage is {_size_text(memory)}, more than the Java heap of {_size_text(heap)}",
             "limit",
-            fix="lower memoryUsage below 70 % of the heap, or raise activemq_heap",
+            fix=f"lower memoryUsage below 70 % of the heap, or raise the heap ({variable})",
             why=_reason_above_heap(broker.document.release),
         )
 

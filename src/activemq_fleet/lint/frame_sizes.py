@@ -16,8 +16,8 @@ from activemq_fleet.network.uri_parser import Uri
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.node.protocols import PROTOCOLS, protocol_name_of_scheme
 from activemq_fleet.releases import Release
-from activemq_fleet.settings.activemq_size_notation import size_in_bytes
 from activemq_fleet.settings.connectors_and_links import FRAME_SIZE
+from activemq_fleet.settings.java_memory_options import largest_heap_bytes
 from activemq_fleet.topology import Broker, Connector
 from activemq_fleet.uris import is_openwire
 
@@ -273,7 +273,8 @@ def frames_of_one_connector_exceed_heap(view: FleetView) -> Iterator[Problem]:
         before the client authenticates. Any client that can connect can therefore stop the broker: it opens connections
         and sends only the first bytes of a large frame on each, until the broker has an OutOfMemoryError.
     Fix: in the options of activemq_connectors, lower wireFormat.maxFrameSize to the size of the largest message, or
-        maximumConnections to the number of clients. Or raise activemq_heap.
+        maximumConnections to the number of clients. Or raise the heap: activemq_heap, or
+        -Xmx in activemq_java_options.
     Cannot see: connectors in activemq_xml_fragments. The rule does not report a connector whose options in
         activemq_connectors set neither wireFormat.maxFrameSize nor maximumConnections. The finding is a warning if the
         heap has room for fewer than five frames of this size, and otherwise an info.
@@ -303,7 +304,7 @@ def frames_of_one_connector_exceed_heap(view: FleetView) -> Iterator[Problem]:
           orders-mq01-b.example.com:
     """
     for broker in view.brokers:
-        heap = size_in_bytes(broker.settings.heap) or 0
+        heap = largest_heap_bytes(broker.settings)
         connectors_with_options = [c for c in broker.settings.connectors or () if "options" in c.model_fields_set]
         limited_names = {
             connector.name

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Literal
 
 from activemq_fleet.settings.destination_policies import DestinationPolicy
+from activemq_fleet.settings.java_memory_options import largest_heap_bytes
 from activemq_fleet.settings.virtual_destinations import DEFAULT_VIRTUAL_TOPICS
 from activemq_fleet.settings.xml_beans import NamedDestination, XmlBean, XmlElement, bean_to_xml
 from activemq_fleet.topology import Broker
@@ -125,11 +126,12 @@ def system_usage_element(broker: Broker, *, raises_store_limit_again: bool) -> X
     written as 100 percent of that many bytes.
     """
     settings = broker.settings
+    heap = f"{largest_heap_bytes(settings) >> 10}k"
     usage_element = settings.usage and _xml_element_of(broker, settings.usage)
     usage = usage_element or XmlElement("systemUsage")
     children = {child.name: child for child in usage.children if child.children[0].attributes}
     for name, limit in (
-        ("memoryUsage", settings.memory_limit or default_memory_limit_text(settings.heap)),
+        ("memoryUsage", settings.memory_limit or default_memory_limit_text(heap)),
         ("storeUsage", settings.store_limit),
         ("tempUsage", settings.temp_limit),
     ):

@@ -35,6 +35,7 @@ from activemq_fleet.settings.connectors_and_links import (
 )
 from activemq_fleet.settings.default_credentials import is_default_credential
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
+from activemq_fleet.settings.java_memory_options import heap_variable_and_size, largest_heap_bytes
 from activemq_fleet.settings.jmx_port_and_users import JmxSettings
 from activemq_fleet.settings.metrics import MetricsSettings
 from activemq_fleet.settings.xml_element_settings import HostXmlElementSettings
@@ -442,11 +443,11 @@ class HostSettings(_Broker, HostXmlElementSettings, _Host, MetricsSettings, Bala
         memory = (
             size_in_bytes(self.unit_memory_max) if self.unit_memory_max and self.unit_memory_max != "infinity" else None
         )
-        if memory and memory <= (size_in_bytes(self.heap) or 0):
+        if memory and memory <= largest_heap_bytes(self):
+            variable, heap = heap_variable_and_size(self)
             yield (
-                f"activemq_unit_memory_max is {self.unit_memory_max}, but activemq_heap is {self.heap}: set "
-                "activemq_unit_memory_max to more than activemq_heap, because Java requires memory in addition "
-                "to its heap"
+                f"activemq_unit_memory_max is {self.unit_memory_max}, but {variable} sets a heap of {heap}: set "
+                "activemq_unit_memory_max to more than the heap, because Java requires memory in addition to its heap"
             )
 
     def _name_contradictions(self) -> Iterator[str]:

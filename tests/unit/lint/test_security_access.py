@@ -84,6 +84,13 @@ def test_custom_broker_plugin_counts_as_authorization() -> None:
     assert rule_findings("S015", in_broker(plugins)) == []
 
 
+def test_total_frame_size_is_compared_with_heap_of_java_option() -> None:
+    options = {"wireFormat.maxFrameSize": "10485760", "maximumConnections": "1000"}
+    connectors = [{"name": "openwire", "scheme": "nio", "port": 61616, "options": options}]
+
+    assert fleet_findings_of("S018", connectors=connectors, java_options=["-Xmx16g"]) == []
+
+
 def test_jmx_with_password_file_is_not_reported() -> None:
     entry = '<entry xmlns="http://www.springframework.org/schema/beans" key="jmx.remote.x.password.file" value="x"/>'
     context = '<managementContext><managementContext createConnector="true">{}</managementContext></managementContext>'
