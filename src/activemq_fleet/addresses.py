@@ -9,6 +9,8 @@ from functools import lru_cache
 
 _LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?")
 _MAX_PORT = 65535
+_WILDCARD_HOSTS = frozenset({"", "0.0.0.0", "::", "0:0:0:0:0:0:0:0"})  # noqa: S104 -- searched for, not bound to
+_LOCALHOST = frozenset({"localhost", "127.0.0.1"})
 
 Address = tuple[str, int]
 
@@ -78,6 +80,21 @@ def host_name_without_domain(host: str) -> str:
             return label
         return host
     return label
+
+
+def is_wildcard_bind_address(host: str) -> bool:
+    """Return whether the address of a listener is a wildcard, which means all network interfaces."""
+    return host in _WILDCARD_HOSTS
+
+
+def bind_addresses_overlap(host: str, other: str) -> bool:
+    """Return whether two listeners have an address in common. Names other than ``localhost`` are not resolved."""
+    return (
+        host.lower() == other.lower()
+        or is_wildcard_bind_address(host)
+        or is_wildcard_bind_address(other)
+        or {host.lower(), other.lower()} == _LOCALHOST
+    )
 
 
 @lru_cache(maxsize=1 << 12)

@@ -254,6 +254,6 @@ def test_listeners_of_broker_have_addresses_and_variables() -> None:
         ("console", "127.0.0.1", 8171, "activemq_console_port"),
         ("metrics", "127.0.0.1", 9414, "activemq_metrics_port"),
         ("jmx", "0.0.0.0", 1626, "activemq_jmx"),
-        ("jmx", "0.0.0.0", 1627, "activemq_jmx"),
+        ("jmx_rmi", "0.0.0.0", 1627, "activemq_jmx"),
     }
     assert BrokerFacts.from_mapping(json.loads(json.dumps(facts.as_dict()))) == facts

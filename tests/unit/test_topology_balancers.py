@@ -177,6 +177,23 @@ def test_t026_balancer_with_broker_on_all_addresses_is_reported() -> None:
     assert not messages_of(balanced_fleet(hosts("orders-mq01", vip=VIP, bind="10.77.0.31"), {host: COMMON}), "T026")
 
 
+@pytest.mark.parametrize(
+    ("bind", "bind_of_connector", "fix"),
+    [
+        ("0.0.0.0", None, "set activemq_bind of the broker"),
+        ("10.77.0.31", "0.0.0.0", "set bind of the connector openwire in activemq_connectors"),
+        ("0.0.0.0", "10.77.0.31", None),
+    ],
+)
+def test_t026_regards_bind_address_of_connector(bind: str, bind_of_connector: str | None, fix: str | None) -> None:
+    connector = {"name": "openwire", "scheme": "nio", "port": 61616, "bind": bind_of_connector}
+    inventory = hosts("orders-mq01", vip=VIP, bind=bind, connectors=[connector])
+    fleet = balanced_fleet(inventory, {"orders-mq01-a.example.com": COMMON})
+
+    fixes = [finding.fix for finding in fleet.findings if finding.rule == "T026"]
+    assert fixes == ([f"{fix} to the address of the host"] if fix else [])
+
+
 def test_t027_brokers_that_require_client_certificate_are_reported() -> None:
     brokers = hosts("orders-mq01", vip=VIP, tls=TLS | {"client_auth": True})
     assert len(messages_of(balanced_fleet(brokers), "T027")) == 2

@@ -222,6 +222,53 @@ def test_t006_ignores_case_of_address() -> None:
     assert set(rules_of_findings(build_fleet(inventory, {}))) == {"T006"}
 
 
+@pytest.mark.parametrize(
+    ("bind", "is_conflict"),
+    [("127.0.0.1", False), ("10.0.0.5", True), ("localhost", False), ("0.0.0.0", True)],
+)
+def test_t006_compares_bind_addresses_of_listeners_of_broker(bind: str, is_conflict: bool) -> None:
+    connectors = [
+        {"name": name, "scheme": "nio", "port": 61616, "bind": address}
+        for name, address in (("openwire", "10.0.0.5"), ("local", bind))
+    ]
+    built_fleet = fleet("o-mq1", connectors=connectors)
+
+    assert rules_of_findings(built_fleet) == ["T006"] * (2 if is_conflict else 0)
+    conflicts = list(conflicting_ports_and_findings_of_broker(built_fleet.brokers[0]))
+    assert [finding for _, finding in conflicts] == [f for f in built_fleet.findings if f.host == "o-mq1-a.example.com"]
+
+
+def test_t006_compares_name_localhost_as_loopback_address() -> None:
+    connectors = [{"name": "openwire", "scheme": "nio", "port": 8161, "bind": "localhost"}]
+
+    assert rules_of_findings(fleet("o-mq1", connectors=connectors)) == ["T006", "T006"]
+
+
+def test_t006_accepts_two_brokers_of_one_address_with_different_bind_addresses() -> None:
+    inventory = hosts("o-mq1", "o-mq2", address="mq.example.com", ha="none", nodes="a", console=False, topology="none")
+    for number, variables in enumerate(inventory.values()):
+        variables |= {"activemq_bind": f"10.0.0.{number}", "activemq_instance": f"broker{number}"}
+
+    assert rules_of_findings(build_fleet(inventory)) == []
+    inventory["o-mq2-a.example.com"]["activemq_bind"] = "0.0.0.0"
+    assert rules_of_findings(build_fleet(inventory)) == ["T006"]
+
+
+@pytest.mark.parametrize(
+    ("jmx", "rule", "message"),
+    [
+        ({"rmi_port": 61616}, "T006", "the listeners jmx_rmi and openwire of this broker both use port 61616"),
+        ({"rmi_port": 65530}, "T011", "port 65540 of the listener jmx_rmi is above 65535"),
+        ({"rmi_port": 1099}, "", ""),
+    ],
+)
+def test_rmi_port_of_jmx_is_checked_as_other_ports(jmx: dict[str, int], rule: str, message: str) -> None:
+    offset = {"port_offset": 10} if rule == "T011" else {}
+    findings = fleet("o-mq1", jmx={"port": 1099} | jmx, **offset).findings
+
+    assert {(finding.rule, finding.message) for finding in findings} == ({(rule, message)} if rule else set())
+
+
 def test_t007_link_to_unknown_target_suggests_name() -> None:
     finding_line = error_of("T007", hosts("orders-mq1", links=[{"from": "orders", "to": "ordres-mq1"}]))
 

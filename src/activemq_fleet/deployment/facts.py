@@ -31,8 +31,14 @@ from activemq_fleet.settings.agent import pins_one_version
 from activemq_fleet.settings.java_memory_options import largest_heap_bytes
 from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
 
-_ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 -- the code binds no socket
 _WITHOUT_TCP_PORT = ("udp", "vm", "multicast")
+_PORT_VARIABLES = {
+    "console": "activemq_console_port",
+    "metrics": "activemq_metrics_port",
+    "replication": "activemq_replication_port",
+    "jmx": "activemq_jmx",
+    "jmx_rmi": "activemq_jmx",
+}
 # The address at which a host connects to its local broker that listens on all addresses.
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- the code binds no socket
 
@@ -276,18 +282,11 @@ def _watch_url(broker: Broker) -> str | None:
 
 
 def _listener_facts(broker: Broker) -> Iterator[ListenerFacts]:
-    settings = broker.settings
-    for connector in broker.connectors:
-        variable = "activemq_replication_port" if connector.name == "replication" else "activemq_connectors"
-        if not connector.scheme.startswith(_WITHOUT_TCP_PORT):
-            yield ListenerFacts(connector.name, connector.bind or settings.bind, connector.port, variable)
-    addresses = {"console": settings.console_bind, "metrics": settings.metrics_bind, "jmx": _ALL_ADDRESSES}
-    for name, address in addresses.items():
-        if name in broker.ports:
-            variable = "activemq_jmx" if name == "jmx" else f"activemq_{name}_port"
+    without_tcp_port = {c.name for c in broker.connectors if c.scheme.startswith(_WITHOUT_TCP_PORT)}
+    for name, address in broker.bind_addresses.items():
+        if name not in without_tcp_port:
+            variable = _PORT_VARIABLES.get(name, "activemq_connectors")
             yield ListenerFacts(name, address, broker.ports[name], variable)
-    if settings.jmx and settings.jmx.rmi_port and settings.jmx.rmi_port != settings.jmx.port:
-        yield ListenerFacts("jmx", _ALL_ADDRESSES, settings.jmx.rmi_port + settings.port_offset, "activemq_jmx")
 
 
 def _metrics_facts(broker: Broker) -> MetricsFacts | None:

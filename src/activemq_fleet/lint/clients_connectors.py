@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.addresses import is_loopback
+from activemq_fleet.addresses import is_loopback, is_wildcard_bind_address
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.known_uri_options import discovery_agent_options
@@ -12,13 +12,7 @@ from activemq_fleet.network.uri_parser import COMPOSITE, Uri
 from activemq_fleet.releases import Release
 from activemq_fleet.uris import is_openwire
 
-_WILDCARD_HOSTS = frozenset({"", "0.0.0.0", "::", "0:0:0:0:0:0:0:0"})  # noqa: S104 -- searched for, not bound to
 _INACTIVITY_OPTION = "wireFormat.maxInactivityDuration"
-
-
-def is_wildcard_bind_address(host: str) -> bool:
-    """Return whether a host in a listener's URI is a wildcard, which means all network interfaces."""
-    return host in _WILDCARD_HOSTS
 
 
 def listener_uri(connector: Element) -> Uri:

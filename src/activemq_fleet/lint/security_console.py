@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from activemq_fleet.lint.clients_connectors import is_wildcard_bind_address
+from activemq_fleet.addresses import is_wildcard_bind_address
 from activemq_fleet.lint.document import Document, Element, Problem, once_per_document
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.imports import import_elements_with_paths

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.addresses import is_loopback
-from activemq_fleet.lint.clients_connectors import is_wildcard_bind_address, listener_uri
+from activemq_fleet.addresses import bind_addresses_overlap, is_loopback
+from activemq_fleet.lint.clients_connectors import listener_uri
 from activemq_fleet.lint.document import PLACEHOLDER, Element, Problem
 from activemq_fleet.lint.engine import XML_FRAGMENTS, rule, variable_to_change
 from activemq_fleet.network.uri_parser import Uri, has_placeholder
@@ -109,7 +109,7 @@ def listeners_on_one_port(broker: Element) -> Iterator[Problem]:
         if port and connector.nearest_ancestor_with_tag_name("broker") is broker:
             name = connector.get("name")
             for other, other_host, other_port in earlier_listeners:
-                if port == other_port and _addresses_overlap(host, other_host):
+                if port == other_port and bind_addresses_overlap(host, other_host):
                     text = (
                         f"the connectors {other} and {name} listen on the same port, {port}: the broker does not start"
                     )
@@ -125,11 +125,6 @@ def _listening_socket(uri: Uri) -> tuple[str, str]:
     authority = _uri_without_options(uri).removeprefix(f"{uri.scheme}://").partition("/")[0]
     host, _, port = authority.rpartition(":")
     return host.strip("[]").lower(), port.lstrip("0") if port.isdecimal() else ""
-
-
-def _addresses_overlap(host: str, other: str) -> bool:
-    """Return whether two listeners have an address in common."""
-    return host == other or is_wildcard_bind_address(host) or is_wildcard_bind_address(other)
 
 
 def _shared_port_fix(connector: Element, other: str) -> str:

@@ -75,7 +75,7 @@ MIN_UNFENCED_ACQUIRE_INTERVAL = 100
 
 With a guard, the broker tries a lock on the host's own disk, so that shorter intervals cost nothing.
 """
-_PORTS_OF_OURS = frozenset({"console", "jmx", "metrics", "replication"})
+_PORTS_OF_OURS = frozenset({"console", "jmx", "jmx_rmi", "metrics", "replication"})
 # Attributes of <broker> that peers, clients and the console rely on.
 _DECIDED = {
     "brokerName": "remove the attribute, and use activemq_broker_name",

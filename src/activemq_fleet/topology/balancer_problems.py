@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from activemq_fleet.addresses import is_wildcard_bind_address
 from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.settings.encrypted import may_equal
 from activemq_fleet.topology.account_problems import different_password_finding
@@ -13,7 +14,6 @@ from activemq_fleet.topology.model.fleet import Group, ShortenedGroupList
 
 # Only activemq_vip, its interface and its router id are read from the brokers' variables as well.
 _AT_BALANCERS = "in the balancers' variables (group activemq_loadbalancers)"
-_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 -- compared, nothing is bound
 
 
 def balancer_findings(
@@ -224,13 +224,25 @@ def _host_conflict_findings(balancer: Balancer, address: VirtualIpAddress, group
 
 def _shared_port_findings(broker: Broker, address: VirtualIpAddress) -> Iterator[Finding]:
     """Yield an error for a host where HAProxy and a broker that listens on all addresses share a port (T026)."""
-    shared = sorted({front.port for front in address.fronts} & set(broker.ports.values()))
-    if broker.settings.bind in _EVERYWHERE and shared:
-        yield error_finding(
-            "T026",
-            broker.host,
-            f"the host is also a load balancer, but its broker listens on port {shared[0]} of all addresses, "
-            "including the virtual address (activemq_vip)",
-            "set activemq_bind of the broker to the address of the host",
-            why="HAProxy, the program of the load balancer, cannot listen on the same port of the virtual address",
-        )
+    ports, binds = {front.port for front in address.fronts}, broker.bind_addresses
+    shared = sorted(
+        (port, name) for name, port in broker.ports.items() if port in ports and is_wildcard_bind_address(binds[name])
+    )
+    if not shared:
+        return
+    port, name = shared[0]
+    connector = next((connector for connector in broker.connectors if connector.name == name), None)
+    if connector is None:
+        fix = f"set another port for the listener {name} of the broker"
+    elif connector.bind:
+        fix = f"set bind of the connector {name} in activemq_connectors to the address of the host"
+    else:
+        fix = "set activemq_bind of the broker to the address of the host"
+    yield error_finding(
+        "T026",
+        broker.host,
+        f"the host is also a load balancer, but its broker listens on port {port} of all addresses, "
+        "including the virtual address (activemq_vip)",
+        fix,
+        why="HAProxy, the program of the load balancer, cannot listen on the same port of the virtual address",
+    )

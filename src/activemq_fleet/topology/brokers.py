@@ -140,10 +140,10 @@ def _peer_address(broker_host: BrokerHost, peer: BrokerHost) -> Address | None:
 class BrokerListeners:
     """The listeners of one broker: its connectors and ports.
 
-    They are computed from its settings and release alone. ``ports`` maps names of connectors, ``console``, ``metrics``
-    and ``replication`` to ports. ``unknown`` are configured connectors with a scheme that the release does not have,
-    each with its position. ``openwire`` is the first OpenWire connector. ``sound`` is True if neither the connectors
-    nor the profile cause a finding.
+    They are computed from its settings and release alone. ``ports`` maps names of connectors, ``console``, ``metrics``,
+    ``jmx``, ``jmx_rmi`` and ``replication`` to ports. ``unknown`` are configured connectors with a scheme that the
+    release does not have, each with its position. ``openwire`` is the first OpenWire connector. ``sound`` is True if
+    neither the connectors nor the profile cause a finding.
     """
 
     connectors: tuple[Connector, ...]
@@ -163,8 +163,11 @@ def _listen(broker_host: BrokerHost) -> BrokerListeners:
     known = all(
         broker_host.release.supports(element, name) for _, element, name in connector_and_link_attributes(broker_host)
     )
-    if broker_host.settings.jmx:
-        ports["jmx"] = broker_host.settings.jmx.port + broker_host.settings.port_offset
+    jmx = broker_host.settings.jmx
+    if jmx:
+        ports["jmx"] = jmx.port + broker_host.settings.port_offset
+        if jmx.rmi_port and jmx.rmi_port != jmx.port:
+            ports["jmx_rmi"] = jmx.rmi_port + broker_host.settings.port_offset
     sound = (
         not unknown
         and known

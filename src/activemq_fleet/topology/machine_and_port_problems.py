@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from activemq_fleet.addresses import bind_addresses_overlap
 from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.topology.model.broker import Broker
 
@@ -15,21 +16,26 @@ _PORT_VARIABLES = {
     "metrics": "activemq_metrics_port",
     "replication": "activemq_replication_port",
     "jmx": "the port of activemq_jmx",
+    "jmx_rmi": "rmi_port of activemq_jmx",
 }
 
 
 def port_conflict_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
     """Yield an error for each conflict of ports: two listeners use one port of an address (T006).
 
-    They belong to two brokers or to one.
+    They belong to two brokers or to one. Listeners that are bound to different addresses can use the same port.
     """
-    owners: dict[tuple[str, int], tuple[str, str]] = {}
+    earlier: dict[tuple[str, int], list[tuple[str, str, str]]] = defaultdict(list)
     for broker in brokers:
         conflicts: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
+        binds = broker.bind_addresses
         for name, port in broker.ports.items():
-            host, other = owners.setdefault((broker.address.lower(), port), (broker.host, name))
-            if (host, other) != (broker.host, name):
-                conflicts[host].append((name, other, port))
+            listeners = earlier[broker.address.lower(), port]
+            for host, other, bind in listeners:
+                if bind_addresses_overlap(bind, binds[name]):
+                    conflicts[host].append((name, other, port))
+                    break
+            listeners.append((broker.host, name, binds[name]))
         for host, shared in conflicts.items():
             if host == broker.host or len(shared) == 1:
                 yield from (_port_finding(broker, host, *listeners) for listeners in shared)
@@ -39,11 +45,13 @@ def port_conflict_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
 
 def conflicting_ports_and_findings_of_broker(broker: Broker) -> Iterator[tuple[int, Finding]]:
     """Yield each port that two listeners of one broker use, with the finding about it (T006)."""
-    owners: dict[int, str] = {}
+    earlier: dict[int, list[str]] = defaultdict(list)
+    binds = broker.bind_addresses
     for name, port in broker.ports.items():
-        other = owners.setdefault(port, name)
-        if other != name:
+        other = next((other for other in earlier[port] if bind_addresses_overlap(binds[other], binds[name])), None)
+        if other is not None:
             yield port, _port_finding(broker, broker.host, name, other, port)
+        earlier[port].append(name)
 
 
 def _port_finding(broker: Broker, host: str, name: str, other: str, port: int) -> Finding:

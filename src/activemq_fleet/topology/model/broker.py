@@ -22,6 +22,7 @@ from activemq_fleet.settings.host_settings import HostSettings
 from activemq_fleet.uris import is_openwire
 
 _CLIENT_AUTH = ("transport.needClientAuth", "needClientAuth")
+_ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 -- the code binds no socket
 LinkKind = Literal["multicast", "masterslave", "failover", "static"]
 
 
@@ -178,8 +179,8 @@ def multicast_uri_of_group(group: str, settings: HostSettings) -> str:
 class Broker:
     """A planned broker of the fleet: its settings, ports, connectors, links, accounts and permissions.
 
-    ``ports`` maps names of connectors, ``console`` and ``replication`` to ports. ``peer`` is the host of the pair's
-    other node.
+    ``ports`` maps names of connectors, ``console``, ``metrics``, ``jmx``, ``jmx_rmi`` and ``replication`` to ports.
+    ``peer`` is the host of the pair's other node.
     """
 
     host: str
@@ -201,6 +202,14 @@ class Broker:
     """True if bridges to other pairs or single brokers begin or end at the broker."""
     accounts: tuple[Account, ...] = ()
     permissions: tuple[Permission, ...] = ()
+
+    @property
+    def bind_addresses(self) -> dict[str, str]:
+        """The address on which each listener in ``ports`` listens, by its name. JMX listens on all addresses."""
+        settings = self.settings
+        configured = {connector.name: connector.bind or settings.bind for connector in self.connectors}
+        configured |= {"console": settings.console_bind, "metrics": settings.metrics_bind}
+        return {name: configured.get(name, _ALL_ADDRESSES) for name in self.ports}
 
     @property
     def metric_labels(self) -> dict[str, str]:
