@@ -47,14 +47,22 @@ def network_ttl_replaces_other_ttls(link: Element) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://a:61616)" consumerTTL="1" messageTTL="4"/>
     """
-    if link.document.is_from_inventory(link):
-        return  # A fragment that sets networkTTL intends to replace the rendered TTLs.
+    broker = link.document.broker
+    planned_links = [planned for planned in broker.links if planned.name == link.get("name")] if broker else []
+    if any(planned.network_ttl is None for planned in planned_links):
+        return  # A fragment that sets networkTTL intends to replace the rendered consumerTTL and messageTTL.
     network_ttl = link.get("networkTTL")
     replaced = [
         name for name in ("consumerTTL", "messageTTL") if network_ttl and link.get(name, network_ttl) != network_ttl
     ]
+    fix = (
+        "set activemq_network_ttl, or ttl of the link in activemq_links, to {consumer: "
+        f"{link.get('consumerTTL', network_ttl)}, message: {link.get('messageTTL', network_ttl)}}}, and remove "
+        f"{' and '.join(replaced)} from activemq_xml_fragments. Or only remove {' and '.join(replaced)}"
+    )
     for name in replaced:
         yield link.problem(
             f"{name}={link.get(name)} of link {link.get('name')} has no effect: networkTTL={network_ttl} replaces it",
             name,
+            fix=fix if planned_links else "",
         )

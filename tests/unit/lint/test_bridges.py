@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint import file_findings
+from activemq_fleet.lint import RuleSelection, file_findings
+from activemq_fleet.lint.fleets import broker_file_findings
 from activemq_fleet.releases import Release
+from activemq_fleet.render import render_broker
+from activemq_fleet.schema import XmlDocument
 from tests.rule_examples import complete
+from tests.unit.fleets import fleet
 
 FAMILY = frozenset("NM")
 ACCOUNT = {"userName": "app", "password": "${app.password}"}
@@ -261,3 +265,30 @@ def test_link_whose_message_ttl_is_zero_is_reported(attributes: dict[str, str], 
 def test_ttl_that_network_ttl_replaces_is_reported(attributes: dict[str, str], replaced: list[str]) -> None:
     findings = findings_of_rule("N065", link("static:(tcp://a:1)", **attributes))
     assert sorted(finding.message.partition(" of link")[0] for finding in findings) == replaced
+
+
+@pytest.mark.parametrize(
+    ("network_ttl", "attribute", "is_reported"),
+    [
+        (2, 'messageTTL="5"', True),
+        ({"consumer": 2, "message": 3}, 'messageTTL="5"', False),
+        ({"consumer": 2, "message": 3}, 'networkTTL="5"', False),
+        (2, 'networkTTL="5"', False),
+    ],
+)
+def test_ttl_of_fragment_that_rendered_network_ttl_replaces_is_reported(
+    network_ttl: int | dict[str, int], attribute: str, is_reported: bool
+) -> None:
+    xml = f'<networkConnector name="a-mq01-to-a-mq02" {attribute}/>'
+    fragments = [{"parent": "broker/networkConnectors", "xml": xml}]
+    pairs = fleet("a-mq01", "a-mq02", network_ttl=network_ttl, xml_fragments=fragments)
+    broker = pairs.broker("a-mq01-a")
+
+    document = XmlDocument(render_broker(broker)["conf/activemq.xml"])
+    findings = broker_file_findings(broker, document, RuleSelection(select=("N065",)))
+
+    fix = (
+        "set activemq_network_ttl, or ttl of the link in activemq_links, to {consumer: 2, message: 5}, and remove "
+        "messageTTL from activemq_xml_fragments. Or only remove messageTTL"
+    )
+    assert [finding.fix for finding in findings] == ([fix] if is_reported else [])
