@@ -30,7 +30,9 @@ def delayed_messages_in_local_directory(document: Document) -> Iterator[Problem]
     Fix: set schedulerDirectory on <broker> to a directory on the shared file system, and the same brokerName on both
         nodes. In an inventory, set activemq_scheduler.directory.
     Cannot see: the value of ${activemq.data}. The rule regards this directory as local, unless the store is also below
-        it.
+        it. The rule also cannot see mounts: it reports no directory whose path contains a word such as shared, nfs or
+        mnt. If the store is a database, it reports no schedulerDirectory with an absolute path, unless the directory is
+        below a directory that is usually local, such as /var.
     Source: BrokerService of the release tags; shared-file-system-master-slave page
 
     Fires on 5.18.3::
@@ -42,6 +44,11 @@ def delayed_messages_in_local_directory(document: Document) -> Iterator[Problem]
 
         <broker schedulerSupport="true" schedulerDirectory="/srv/shared/activemq/scheduler"/>
         <kahaDB directory="/srv/shared/activemq/kahadb" lockKeepAlivePeriod="5000"/>
+
+    Silent on 5.18.3::
+
+        <broker schedulerSupport="true" schedulerDirectory="/mnt/nfs/scheduler"/>
+        <kahaDB directory="/srv/shared/activemq/kahadb" lockKeepAlivePeriod="5000"/>
     """
     for broker, store, reason in first_shared_store_with_broker_and_reason(document):
         has_scheduler_store = broker.has_attribute("jobSchedulerStore") or broker.first_child("jobSchedulerStore")
@@ -50,9 +57,7 @@ def delayed_messages_in_local_directory(document: Document) -> Iterator[Problem]
         names = ("schedulerDirectory", "schedulerDirectoryFile", "dataDirectory", "dataDirectoryFile")
         name = next((name for name in names if broker.has_attribute(name)), "schedulerSupport")
         directory = broker.get(name) if name != "schedulerSupport" else "activemq-data"
-        if store.name not in FILE_STORES or _share_root(directory) != _share_root(
-            store.get("directory", "activemq-data")
-        ):
+        if not _may_be_shared_with_store(directory, name, store):
             yield broker.problem(
                 f"delayed messages are in {directory}, outside of the shared store ({reason}): after a failover, the "
                 "other node may not find them",
@@ -64,6 +69,18 @@ def delayed_messages_in_local_directory(document: Document) -> Iterator[Problem]
                     "brokerName on both nodes"
                 ),
             )
+
+
+def _may_be_shared_with_store(directory: str, attribute: str, store: Element) -> bool:
+    """Return whether the directory of delayed messages, set by an attribute of <broker>, may be shared as the store."""
+    if sharing_reason_of_directory(directory) is not None:
+        return True
+    if store.name in FILE_STORES:
+        return _share_root(directory) == _share_root(store.get("directory", "activemq-data"))
+    path = directory.removeprefix("file:")
+    return (
+        attribute.startswith("schedulerDirectory") and path.startswith("/") and not path.startswith(LOCAL_DIRECTORIES)
+    )
 
 
 def _share_root(directory: str) -> tuple[str, ...]:

@@ -201,6 +201,26 @@ def test_scheduler_of_database_store_is_reported() -> None:
     assert len(rule_findings("L018", f'<broker schedulerSupport="true"/>{SAFE_LEASE}')) == 1
 
 
+@pytest.mark.parametrize(
+    ("attribute", "store", "is_reported"),
+    [
+        ('schedulerDirectory="/srv/shared/scheduler/orders"', SAFE_LEASE, False),
+        ('dataDirectory="file:/srv/shared/orders"', SAFE_LEASE, False),
+        ('schedulerDirectory="/data/scheduler"', SAFE_LEASE, False),
+        ('dataDirectory="/data/orders"', SAFE_LEASE, True),
+        ('schedulerDirectory="/var/scheduler"', SAFE_LEASE, True),
+        ('schedulerDirectory="${activemq.data}/scheduler"', SAFE_LEASE, True),
+        ('schedulerDirectory="/mnt/nfs/scheduler"', '<kahaDB directory="/srv/shared/activemq"/>', False),
+        ('schedulerDirectory="/data/scheduler"', '<kahaDB directory="/srv/shared/activemq"/>', True),
+    ],
+)
+def test_delayed_messages_in_directory_that_may_be_shared_are_not_reported(
+    attribute: str, store: str, is_reported: bool
+) -> None:
+    findings = rule_findings("L018", f'<broker schedulerSupport="true" {attribute}/>{store}')
+    assert bool(findings) is is_reported
+
+
 def test_deletion_of_messages_at_start_of_local_store_is_warning() -> None:
     assert severities("L020", '<broker deleteAllMessagesOnStartup="true"/>') == ["warning"]
 
