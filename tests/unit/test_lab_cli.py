@@ -64,8 +64,7 @@ def test_command_for_existing_lab_requires_only_dir(
 ) -> None:
     assert main(["lab", *arguments, "--dir", str(tmp_path)]) == 0
     assert calls == [arguments]
-    for options_without_lab in ([], ["--dir", ""]):
-        assert main(["lab", *arguments, *options_without_lab]) == 2
+    assert main(["lab", *arguments]) == 2
     assert "no lab is selected: set -i INVENTORY, or set --dir to the directory of a lab" in capsys.readouterr().err
 
 

@@ -14,6 +14,7 @@ from activemq_fleet import InputError
 from activemq_fleet.atomic_files import directory_entry_paths, replace_directory_files
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import format_option, output_option
+from activemq_fleet.cli.path_parameters import NonEmptyPath
 from activemq_fleet.cli.printing import (
     activemq_fleet_command_line,
     current_command_options_as_words,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 @output_option(
     "INVENTORY",
     "Directory for the inventory. Output of an earlier run is replaced if its files were not changed.",
-    click.Path(path_type=Path),
+    NonEmptyPath(path_type=Path),
 )
 @click.option(
     "--release",

@@ -12,6 +12,7 @@ import click
 from activemq_fleet import InputError
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options, output_option, spark_options
 from activemq_fleet.cli.output_paths import require_dataset_differs_from_inputs
+from activemq_fleet.cli.path_parameters import NonEmptyPath
 from activemq_fleet.cli.printing import print_escaped
 from activemq_fleet.node.printable import count_with_noun, escape_unprintable, terminal_safe_json
 
@@ -30,6 +31,7 @@ _MAX_SHOWN = 15
     "--logs",
     required=True,
     metavar="DIR",
+    type=NonEmptyPath(),
     help="Directory of logs that the playbook activemq.fleet.collect wrote. It contains HOST/activemq.log* and "
     "HOST/agent/ for each host.",
 )
@@ -46,7 +48,7 @@ _MAX_SHOWN = 15
 @click.option(
     "--metrics",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=NonEmptyPath(dir_okay=False, path_type=Path),
     help="File with Prometheus metrics of the brokers in the audited period. `activemq-fleet help audit` "
     "describes how to create it.",
 )

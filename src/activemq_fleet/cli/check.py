@@ -14,9 +14,10 @@ from activemq_fleet.cli.configuration import CheckConfiguration, read_nearest_co
 from activemq_fleet.cli.formats import FORMATS, report_formatter
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
 from activemq_fleet.cli.output_paths import require_output_differs_from_inputs
+from activemq_fleet.cli.path_parameters import NonEmptyPath
 from activemq_fleet.cli.printing import print_warning
 
-_PATH = click.Path(path_type=Path)
+_PATH = NonEmptyPath(path_type=Path)
 
 
 @click.command("check")
@@ -92,7 +93,7 @@ _PATH = click.Path(path_type=Path)
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=NonEmptyPath(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Write the findings in the format of --format to this file, and print them as text on the terminal.",
 )

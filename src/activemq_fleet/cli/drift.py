@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from activemq_fleet.cli.options import format_option, output_option, spark_options
+from activemq_fleet.cli.path_parameters import NonEmptyPath
 from activemq_fleet.cli.printing import print_escaped
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.node.printable import count_with_noun, escape_unprintable, terminal_safe_json
@@ -22,6 +23,7 @@ _MAX_SHOWN = 40
 @click.option(
     "--planned",
     metavar="DIR",
+    type=NonEmptyPath(),
     required=True,
     help="Planned configuration files: the output directory of `render` or `plan`. Any path that Spark can read.",
 )
@@ -29,6 +31,7 @@ _MAX_SHOWN = 40
     "--found",
     "collected",
     metavar="DIR",
+    type=NonEmptyPath(),
     required=True,
     help="Deployed configuration files: the directory that the playbook activemq.fleet.collect wrote.",
 )

@@ -18,6 +18,7 @@ from activemq_fleet.cli.lab_options import (
 )
 from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.output_paths import require_output_differs_from_inputs
+from activemq_fleet.cli.path_parameters import NonEmptyPath
 from activemq_fleet.cli.printing import print_escaped, print_escaped_to_stderr
 from activemq_fleet.node.state.fault_kinds import FAULT_KINDS
 
@@ -67,7 +68,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Also run Prometheus, which measures each downtime independently of the test load.",
 )
-@click.option("--report", type=click.Path(dir_okay=False), help="Write a report of the drill in HTML to this file.")
+@click.option("--report", type=NonEmptyPath(dir_okay=False), help="Write a report of the drill in HTML to this file.")
 @format_option(help="Output format.")
 def drill_command(lab: Lab, report: str | None, form: str, **options: Any) -> int:
     """Inject faults into active brokers, one after the other, under load from real agents.

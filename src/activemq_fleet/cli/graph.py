@@ -11,18 +11,21 @@ from activemq_fleet import InputError
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option
 from activemq_fleet.cli.output_paths import require_output_differs_from_inputs
+from activemq_fleet.cli.path_parameters import NonEmptyPath
 from activemq_fleet.cli.printing import print_escaped
 from activemq_fleet.node.printable import count_with_noun
 
 
 @click.command("graph")
 @inventory_options()
-@output_option("FILE", "The file to write: NAME.svg, or NAME.mmd for Mermaid.", click.Path(path_type=Path), "fleet.svg")
+@output_option(
+    "FILE", "The file to write: NAME.svg, or NAME.mmd for Mermaid.", NonEmptyPath(path_type=Path), "fleet.svg"
+)
 @click.option(
     "--status",
     "status",
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=NonEmptyPath(exists=True, dir_okay=False, path_type=Path),
     help="File with the output of `status --format json`. Show the states and findings of this file in the "
     "graph, in place of findings of `check`.",
 )

@@ -12,6 +12,7 @@ from activemq_fleet import FleetError, InputError
 from activemq_fleet.atomic_files import directory_entry_paths, replace_directory_files
 from activemq_fleet.cli.completion_values import complete_releases
 from activemq_fleet.cli.options import output_option
+from activemq_fleet.cli.path_parameters import NonEmptyPath
 from activemq_fleet.cli.printing import activemq_fleet_command_line, print_escaped, print_warning
 from activemq_fleet.node.printable import count_with_noun
 
@@ -28,12 +29,12 @@ _SHOWN_NAMES = 3  # Number of existing files that the error names.
     help="ActiveMQ release of the brokers, such as 5.18.3.",
 )
 @output_option(
-    "DIR", "Directory for the inventory. It must be absent or empty.", click.Path(path_type=Path), "inventory"
+    "DIR", "Directory for the inventory. It must be absent or empty.", NonEmptyPath(path_type=Path), "inventory"
 )
 @click.option(
     "--archive",
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=NonEmptyPath(exists=True, dir_okay=False, path_type=Path),
     help="Path of apache-activemq-X-bin.tar.gz, which the playbook `site` installs. `init` computes its checksum.",
 )
 @click.option(

@@ -13,6 +13,7 @@ import click
 
 from activemq_fleet import InputError
 from activemq_fleet.cli.options import Decorator, InventoryOptions, inventory_options, options_as_argument
+from activemq_fleet.cli.path_parameters import NonEmptyPath
 from activemq_fleet.cli.printing import (
     activemq_fleet_command_line,
     current_command_options_as_words,
@@ -56,7 +57,7 @@ def _lab_options(*, inventory_required: bool) -> Decorator:
         click.option(
             "--dir",
             "directory",
-            type=click.Path(),
+            type=NonEmptyPath(),
             help="Directory with the files of the lab (default: a separate directory for each user and inventory).",
         ),
     )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from activemq_fleet.cli.activity import ACTIVITY
+from activemq_fleet.cli.path_parameters import NonEmptyPath
 
 if TYPE_CHECKING:
     from activemq_fleet import Fleet
@@ -62,11 +63,11 @@ def format_option(*formats: str, help: str = "Output format.") -> Decorator:
 def output_option(metavar: str, help: str, type: click.Path | None = None, default: str | None = None) -> Decorator:
     """Return a decorator that adds the option ``-o``, for the file or directory of the output, to a command.
 
-    A command gets the option's value as ``output``; it is required without a default.
+    A command gets the option's value as ``output``, by default as text; it is required without a default.
     """
     # click treats an explicit default of None as a value of the option.
     presence = {"required": True} if default is None else {"default": default, "show_default": True}
-    return click.option("-o", "--output", metavar=metavar, type=type, help=help, **presence)
+    return click.option("-o", "--output", metavar=metavar, type=type or NonEmptyPath(), help=help, **presence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +229,7 @@ def inventory_options(*, required: bool = True) -> Decorator:
             "--vault-password-file",
             "vault_password_files",
             metavar="FILE",
-            type=click.Path(),
+            type=NonEmptyPath(),
             help="File with a vault password. May be repeated.",
         ),
     )

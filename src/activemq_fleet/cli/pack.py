@@ -8,6 +8,7 @@ import click
 
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import output_option
+from activemq_fleet.cli.path_parameters import NonEmptyPath
 from activemq_fleet.cli.printing import print_escaped
 
 
@@ -15,7 +16,7 @@ from activemq_fleet.cli.printing import print_escaped
 @output_option(
     "FILE",
     "Path of the archive, such as env.tar.gz.",
-    click.Path(path_type=Path, dir_okay=False),
+    NonEmptyPath(path_type=Path, dir_okay=False),
 )
 @click.option(
     "--python-prefix",

@@ -8,6 +8,7 @@ import click
 
 from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option, spark_options
 from activemq_fleet.cli.output_paths import require_dataset_differs_from_inputs
+from activemq_fleet.cli.path_parameters import NonEmptyPath
 from activemq_fleet.cli.printing import print_escaped, print_escaped_to_stderr, print_warning
 from activemq_fleet.node.printable import count_with_noun
 
@@ -26,6 +27,7 @@ _DEFAULT_LARGEST_NETWORK = 5000
 @click.option(
     "--hosts",
     metavar="FILE",
+    type=NonEmptyPath(),
     help="File with the hosts and their variables, as JSON lines, Parquet, CSV, or the output of "
     "ansible-inventory --list. Any path that Spark can read.",
 )
@@ -42,6 +44,7 @@ _DEFAULT_LARGEST_NETWORK = 5000
 @click.option(
     "--since",
     metavar="DIR",
+    type=NonEmptyPath(),
     help="Output directory of an earlier plan. Compute only the files that changed since that plan, and list "
     "them in the dataset `changes`. Default: OUT, if it contains a plan.",
 )

@@ -11,6 +11,7 @@ from activemq_fleet.atomic_files import directory_entry_paths, replace_directory
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option
 from activemq_fleet.cli.output_paths import require_output_differs_from_inputs
+from activemq_fleet.cli.path_parameters import NonEmptyPath
 from activemq_fleet.cli.printing import print_escaped
 from activemq_fleet.node.printable import count_with_noun
 
@@ -24,7 +25,7 @@ _OURS = frozenset({_INDEX, "fleet.svg", "hosts", "clients", "prometheus"})
 @output_option(
     "DIR",
     "Directory for the files. The output of an earlier `render` is replaced completely.",
-    click.Path(path_type=Path),
+    NonEmptyPath(path_type=Path),
 )
 def render_command(inventory: InventoryOptions, output: Path) -> int:
     """Write the generated files of every host, the index fleet.json, and a diagram of the fleet (fleet.svg).

@@ -8,6 +8,7 @@ import click
 
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.completion_values import complete_releases
+from activemq_fleet.cli.path_parameters import NonEmptyPath
 from activemq_fleet.cli.printing import print_escaped, print_escaped_to_stderr
 
 
@@ -22,7 +23,7 @@ def schema_command() -> None:
     "--from",
     "source",
     metavar="JAR|ARCHIVE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=NonEmptyPath(exists=True, dir_okay=False, path_type=Path),
     help="Jar of the ActiveMQ release (activemq-spring, activemq-core up to 5.7, or activemq-all), or the "
     "tar.gz or zip of the release.",
 )

@@ -20,6 +20,7 @@ from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
 from activemq_fleet.cli.output_paths import require_output_differs_from_inputs
+from activemq_fleet.cli.path_parameters import NonEmptyPath
 from activemq_fleet.cli.printing import (
     activemq_fleet_command_line,
     print_escaped,
@@ -77,7 +78,7 @@ class _StatusQuery:
 @click.option(
     "--html",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=NonEmptyPath(dir_okay=False, path_type=Path),
     help="Also write the status of the fleet as an HTML page to FILE.",
 )
 @click.option(
@@ -98,7 +99,7 @@ class _StatusQuery:
 @click.option(
     "--dir",
     "directory",
-    type=click.Path(),
+    type=NonEmptyPath(),
     help="Directory of the lab whose brokers are shown. It implies --lab, and requires no -i.",
 )
 @click.option("--wide", is_flag=True, help="Show all columns, and the full names of hosts.")

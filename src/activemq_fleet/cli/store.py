@@ -15,6 +15,7 @@ import click
 from activemq_fleet import FleetError, InputError
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import format_option
+from activemq_fleet.cli.path_parameters import NonEmptyPath
 from activemq_fleet.cli.printing import print_escaped
 from activemq_fleet.node.printable import count_with_noun, escape_unprintable
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _store_argument = click.argument(
-    "directory", metavar="STORE", type=click.Path(exists=True, file_okay=False, path_type=Path)
+    "directory", metavar="STORE", type=NonEmptyPath(exists=True, file_okay=False, path_type=Path)
 )
 _format_option = format_option(help="Output format.")
 
@@ -118,12 +119,12 @@ def list_messages_left_behind_command(directory: Path, form: str) -> None:
 )
 @click.option(
     "--password-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=NonEmptyPath(exists=True, dir_okay=False, path_type=Path),
     help="File with the password of --username. Default: prompt for the password.",
 )
 @click.option(
     "--ca-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=NonEmptyPath(exists=True, dir_okay=False, path_type=Path),
     help="PEM file with the CA certificates that verify the brokers' TLS certificates.",
 )
 def replay_and_remove_generations_command(

@@ -55,6 +55,31 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(f"\n  {name} " in help_text for name in names)
 
 
+def test_empty_path_is_wrong_usage_of_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    context = click.Context(cli.fleet_cli)
+    pending: list[tuple[tuple[str, ...], click.Command | None]] = [
+        ((name,), cli.fleet_cli.get_command(context, name)) for name in cli.fleet_cli.list_commands(context)
+    ]
+    options: list[list[str]] = []
+    while pending:
+        words, command = pending.pop()
+        assert command is not None
+        if isinstance(command, click.Group):
+            pending += [((*words, name), subcommand) for name, subcommand in command.commands.items()]
+        options += [
+            [*words, *option.opts[:1], ""]
+            for option in command.params
+            if isinstance(option, click.Option) and isinstance(option.type, click.Path)
+        ]
+
+    assert ["check", "--file", ""] in options
+    assert ["lab", "drill", "--report", ""] in options
+    assert ["plan", "-o", ""] in options
+    for arguments in [*options, ["check", ""], ["store", "inspect", ""]]:
+        assert cli.main(arguments) == 2, arguments
+        assert "the path is empty: write a path" in capsys.readouterr().err, arguments
+
+
 def test_version_loads_neither_ansible_nor_lxml() -> None:
     code = (
         "import sys; from activemq_fleet.cli.main import main; main(['--version']);"
