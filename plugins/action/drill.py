@@ -104,11 +104,16 @@ class ActionModule(OncePerFleetAction):
         data = self._inventory_data(task_vars)
         fleet = import_from_public_api("build_fleet")(data.hosts, data.groups)
         result = run.finish_and_judge(fleet, skew=skew, notes=playbook_drill.NOTES)
-        playbook_drill.write_drill_html_page(result, report)
-        shutil.rmtree(run.directory, ignore_errors=True)  # The directory contains passwords.
+        headline = import_library_module("drills.drill_verdict").drill_headline(result)
+        try:
+            playbook_drill.write_drill_html_page(result, report)
+        except OSError as error:
+            raise AnsibleActionFail("; ".join([headline, *result.reasons, str(error)])) from None
+        finally:
+            shutil.rmtree(run.directory, ignore_errors=True)  # The directory contains passwords.
         return {
             "verdict": result.verdict,
-            "headline": import_library_module("drills.drill_verdict").drill_headline(result),
+            "headline": headline,
             "reasons": list(result.reasons),
             "report": str(report),
         }

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible.errors import AnsibleActionFail
+from ansible_collections.activemq.fleet.plugins.action.drill import ActionModule
 
 from activemq_fleet.errors import InputError, LabError
 from activemq_fleet.lab import drill_run, playbook_drill
@@ -17,7 +22,9 @@ from activemq_fleet.lab.load_process import hold_load_lock, specs_to_json
 from activemq_fleet.topology import Fleet
 from tests.support.drilled_pair import A, B
 from tests.support.played_sites import make_local_site
-from tests.unit.fleets import fleet
+from tests.unit.drilled import ACCOUNT, result_of
+from tests.unit.drilled import FAULT as DRILL_FAULT
+from tests.unit.fleets import fleet, hosts
 
 PAIR = "orders-mq01"
 
@@ -225,6 +232,26 @@ def test_drill_without_event_journals_is_incomplete(drill_without_load: DrillRun
     assert "incomplete" in (run.directory / "report" / "drill.html").read_text()
 
 
+@pytest.mark.parametrize("error", [LabError("no answer"), OSError(errno.ENOSPC, "No space left on device"), None])
+def test_drill_without_usable_scrapes_has_verdict_and_note(
+    drill_without_load: DrillRun, error: Exception | None
+) -> None:
+    def scrapes(_began: float, _ended: float) -> bytes:
+        if error:
+            raise error
+        return b"no JSON"
+
+    (drill_without_load.directory / "done").touch()
+    result = drill_without_load.finish_and_judge(fleet_of(), notes=("first",), scrapes=scrapes)
+
+    assert result.verdict == "incomplete"
+    assert result.scraped is None
+    first, note = result.conditions.notes
+    assert first == "first"
+    assert note.startswith("the result does not contain the downtimes according to Prometheus: ")
+    assert str(error or "is not the JSON answer of Prometheus") in note
+
+
 @pytest.mark.parametrize("progress_files", [(), ("failed",), ("failed", "done")])
 def test_drill_whose_load_ended_early_is_incomplete_for_that_reason(
     drill_without_load: DrillRun, progress_files: tuple[str, ...]
@@ -266,6 +293,19 @@ def test_drill_refuses_path_to_which_report_cannot_be_written(name: str, reason:
 def test_drill_refuses_working_directory_as_path_of_report() -> None:
     with pytest.raises(InputError, match=r"activemq_drill_report is \., which is a directory: set it to a file"):
         playbook_drill.require_writable_report_path(Path("."))
+
+
+def test_failure_to_write_report_of_playbook_names_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_directory, parent = tmp_path / "run", tmp_path / "file"
+    run_directory.mkdir()
+    parent.touch()
+    result = result_of([DRILL_FAULT], [replace(ACCOUNT, lost=3, handled=997)])
+    run = SimpleNamespace(directory=run_directory, finish_and_judge=lambda _fleet, **_options: result)
+    monkeypatch.setattr(ActionModule, "_inventory_data", lambda *_: SimpleNamespace(hosts=hosts(PAIR), groups={}))
+
+    with pytest.raises(AnsibleActionFail, match=rf"^3 events lost: .*cannot write the file .*{parent} is not a dir"):
+        object.__new__(ActionModule)._end_drill(run, {"report": parent / "drill.html", "options": {}}, {})
+    assert not run_directory.exists()
 
 
 def test_drill_creates_directory_of_its_report(tmp_path: Path) -> None:

@@ -89,9 +89,11 @@ def drill_command(lab: Lab, report: str | None, form: str, **options: Any) -> in
 
     with stop_signals_as_interrupt():
         result = run_drill(lab, DrillOptions(**options), print_escaped_to_stderr)
-    if report is not None:
-        write_file_atomically(Path(report), drill_html_page(result).encode())
-    print_escaped(json.dumps(result.to_dict(), indent=2) if form == "json" else _drill_result_text(result))
+    try:
+        print_escaped(json.dumps(result.to_dict(), indent=2) if form == "json" else _drill_result_text(result))
+    finally:  # The result exists nowhere else: neither output depends on the other.
+        if report is not None:
+            write_file_atomically(Path(report), drill_html_page(result).encode())
     return 0 if result.verdict == "clean" else 1
 
 
@@ -104,7 +106,7 @@ _LEGEND = (
 def _drill_result_text(result: DrillResult) -> str:
     """Return the result of a drill as text for a terminal.
 
-    It has a headline with tested releases, faults, accounts and reasons.
+    It has a headline with tested releases, faults, accounts, reasons and notes.
     """
     from activemq_fleet.drills import drill_headline
 
@@ -121,6 +123,7 @@ def _drill_result_text(result: DrillResult) -> str:
         )
     lines += ["", *map(_account_line, result.accounts), _LEGEND]
     lines += ["", *result.reasons] if result.reasons else []
+    lines += ["", *result.conditions.notes] if result.conditions.notes else []
     return "\n".join(lines)
 
 

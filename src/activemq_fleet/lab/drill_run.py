@@ -28,7 +28,7 @@ from activemq_fleet.drills.drill_verdict import (
     minimum_event_rate,
 )
 from activemq_fleet.drills.model import DrillResult, DrillSetup, Fault, ObservedState, StateSpan
-from activemq_fleet.errors import LabError
+from activemq_fleet.errors import FleetError, LabError
 from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
 from activemq_fleet.lab.drill_files import (
     broker_state_changes_since,
@@ -255,7 +255,7 @@ class DrillRun:
         The function ends the load, and accounts for every event. ``skew`` is the number of seconds by which the clocks
         of the brokers' hosts and of this machine may differ. ``scrapes`` returns the scrapes of Prometheus between two
         times, in the form that ``read_availability`` accepts. They are stored with the drill's files as
-        ``metrics.json``.
+        ``metrics.json``. Without usable scrapes, a note of the result contains the reason.
         """
         (self.directory / "stop").touch()
         poll_until_true(lambda: not is_load_running(self.directory), _END_TIMEOUT, _POLL)
@@ -272,7 +272,12 @@ class DrillRun:
             faults += measured
         drill = self._read_json("drill.json")
         began = float(drill.get("began", ended))
-        scraped = self._save_scrapes(scrapes(began, ended)) if scrapes else None
+        scraped = None
+        if scrapes:
+            try:
+                scraped = self._save_scrapes(scrapes(began, ended))
+            except (FleetError, OSError) as error:
+                notes += (f"the result does not contain the downtimes according to Prometheus: {error}",)
         if scraped:
             faults = [fault_with_scraped_downtime(fault, scraped) for fault in faults]
         faults.sort(key=lambda fault: fault.at)

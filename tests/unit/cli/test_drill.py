@@ -84,6 +84,34 @@ def test_json_output_of_drill_contains_complete_result(
     assert DrillResult.from_dict(json.loads(capsys.readouterr().out)) == LOSSY
 
 
+def test_drill_result_is_printed_if_report_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    report = tmp_path / "directory" / "drill.html"
+    report.parent.mkdir()
+
+    def drill(_lab: object, _options: object, _progress: object) -> DrillResult:
+        report.parent.rmdir()
+        report.parent.touch()
+        return LOSSY
+
+    monkeypatch.setattr(lab_drill, "run_drill", drill)
+
+    assert main(["lab", "drill", "-i", "hosts.yml", "--report", str(report)]) == 2
+    printed = capsys.readouterr()
+    assert printed.out.startswith("3 events lost: 1 fault")
+    assert f"{report.parent} is not a directory" in printed.err
+
+
+def test_notes_of_drill_are_last_lines_of_its_text(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_drill(monkeypatch, replace(CLEAN, conditions=replace(CLEAN.conditions, notes=("no Prometheus",))))
+
+    assert main(["lab", "drill", "-i", "hosts.yml"]) == 0
+    assert capsys.readouterr().out.endswith("\n\nno Prometheus\n")
+
+
 def test_report_in_missing_directory_is_refused_before_drill_starts(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
