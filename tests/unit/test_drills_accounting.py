@@ -214,6 +214,15 @@ def test_interruption_by_fault_begins_before_end_of_its_window() -> None:
     assert longest_gap_begin_and_length(moments, 10.2, 10.5) == (10.0, 1.0)
 
 
+def test_interruption_by_next_fault_does_not_count_for_previous_fault() -> None:
+    moments = [9.5, 10.0, 40.0, 41.0, 54.5, 55.0, 87.0, 87.5]
+
+    assert longest_gap_begin_and_length(moments, 10.05, 135.05) == (55.0, 32.0)
+    assert longest_gap_begin_and_length(moments, 10.05, 135.05, next_fault=55.05) == (10.0, 30.0)
+    assert longest_gap_begin_and_length(moments, 15.05, 135.05, next_fault=60.05, skew=5.0) == (10.0, 30.0)
+    assert longest_gap_begin_and_length(moments, 55.05, 180.05) == (55.0, 32.0)
+
+
 def test_interruption_is_unknown_without_events_after_fault() -> None:
     assert longest_gap_begin_and_length([0.0, 1.0], 2.0, 10.0) is None
 

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from activemq_fleet.audit.scraped_availability import ActivePeriod, ScrapedAvailability, UnservedPeriod
 from activemq_fleet.drills.accounting import AgentJournal, count_event_outcomes
-from activemq_fleet.drills.model import StateSpan
+from activemq_fleet.drills.model import Fault, StateSpan
 from activemq_fleet.errors import InputError
 from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
-from activemq_fleet.lab.drill_files import broker_state_changes_since, read_agent_journal, state_spans
+from activemq_fleet.lab.drill_files import (
+    broker_state_changes_since,
+    fault_with_scraped_downtime,
+    pair_outcomes_and_faults,
+    read_agent_journal,
+    state_spans,
+)
 from activemq_fleet.lab.load_process import specs_from_json, specs_to_json
 from activemq_fleet.lab.load_spec import make_load_spec, supports_mqtt_agents
 from activemq_fleet.lab.stomp_load_generator import StompLoadSpec
@@ -140,10 +148,8 @@ def test_broker_log_has_time_of_each_state_change() -> None:
     assert broker_state_changes_since(LOG, changes[2][0] + 0.1) == changes[3:]
 
 
-def journal_line(jseq: int, kind: str, **fields: Any) -> str:
-    return json.dumps(
-        {"agent": "shop", "epoch": "e", "jseq": jseq, "ts": "2026-11-21T13:00:00.000000Z", "kind": kind, **fields}
-    )
+def journal_line(jseq: int, kind: str, ts: str = "2026-11-21T13:00:00.000000Z", **fields: Any) -> str:
+    return json.dumps({"agent": "shop", "epoch": "e", "jseq": jseq, "ts": ts, "kind": kind, **fields})
 
 
 def test_event_journal_is_read_from_all_files_and_torn_line_is_reported(tmp_path: Path) -> None:
@@ -164,3 +170,30 @@ def test_event_journal_is_read_from_all_files_and_torn_line_is_reported(tmp_path
         "the event journal of the subscriber lacks the records 3 to 3 of epoch e (an epoch begins when the agent "
         "creates its store)"
     ) in outcomes.gaps
+
+
+def write_journal_of_event(directory: Path, agent: str, kinds: tuple[str, ...], times: list[float]) -> None:
+    """Write an agent's event journal with records of these kinds for one event at each of these epoch seconds."""
+    lines = [
+        journal_line(number, kind, ts=datetime.fromtimestamp(at, UTC).isoformat(), event_id=f"shop:e:{at}", topic="a/b")
+        for number, (at, kind) in enumerate(((at, kind) for at in times for kind in kinds), 1)
+    ]
+    path = directory / PAIR / agent / "agent" / "journal.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("\n".join(lines))
+
+
+def test_fault_without_takeover_has_no_effects_of_next_fault(tmp_path: Path) -> None:
+    moments = [9.5, 10.0, 40.0, 40.5, 54.5, 55.0, 87.0, 87.5]
+    write_journal_of_event(tmp_path, "publisher", ("accepted", "acknowledged"), moments)
+    write_journal_of_event(tmp_path, "subscriber", ("handled",), moments)
+    faults = [Fault(number=number, what="pause", pair=PAIR, host=A, at=at) for number, at in ((1, 10.25), (2, 55.25))]
+    availability = ScrapedAvailability(
+        1.0, (ActivePeriod(PAIR, A, 0, 100),), (UnservedPeriod(PAIR, 10, 41), UnservedPeriod(PAIR, 55, 88))
+    )
+
+    _, measured = pair_outcomes_and_faults(tmp_path, PAIR, "MQTT", faults)
+    measured = [fault_with_scraped_downtime(fault, availability, faults) for fault in measured]
+
+    effects = [(fault.silent_from, fault.silence, fault.publish_gap, fault.unserved) for fault in measured]
+    assert effects == [(10.0, 30.0, 30.0, 31.0), (55.0, 32.0, 32.0, 33.0)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -63,16 +64,20 @@ class ScrapedAvailability:
     active: tuple[ActivePeriod, ...]
     unserved: tuple[UnservedPeriod, ...]
 
-    def longest_seconds_without_active_node(self, pair: str, after: float, until: float) -> float | None:
+    def longest_seconds_without_active_node(
+        self, pair: str, after: float, until: float, *, ended_before: float = math.inf
+    ) -> float | None:
         """Return the length, in seconds, of a pair's longest period without an active node, between two times.
 
-        The period ends later than ``after`` and begins before ``until``. Returns 0 where scrapes saw a node active all
-        the time, and None for a pair without metrics.
+        The period begins before ``until``, and ends later than ``after`` and before ``ended_before``. Returns 0 where
+        scrapes saw a node active all the time, and None for a pair without metrics.
         """
         if all(period.pair != pair for period in self.active):
             return None
         unserved = [
-            period for period in self.unserved if period.pair == pair and period.ended > after and period.began < until
+            period
+            for period in self.unserved
+            if period.pair == pair and after < period.ended < ended_before and period.began < until
         ]
         return max((period.downtime_seconds for period in unserved), default=0.0)
 

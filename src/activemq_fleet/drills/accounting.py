@@ -6,6 +6,7 @@ before the first event, and that the last record of each complete journal shows 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -153,15 +154,16 @@ def _gap_sentence(owner: str, gap: AgentJournalGap) -> str:
 
 
 def longest_gap_begin_and_length(
-    moments: Sequence[float], fault: float, until: float, *, skew: float = 0.0
+    moments: Sequence[float], fault: float, until: float, *, skew: float = 0.0, next_fault: float = math.inf
 ) -> tuple[float, float] | None:
     """Return the begin and the length of the longest gap between moments, such as times of handled events.
 
     Begin and length are in seconds. A fault of a drill may have caused the gap. The moments are sorted. The gap must
-    end after the fault and begin before ``until``. ``skew`` is the possible error of the clock that timed the fault, in
-    seconds. Returns None if no moment is after the fault.
+    begin before ``until``, and end after the fault and before ``next_fault``, which may have caused later gaps.
+    ``skew`` is the possible error of the clock that timed the faults, in seconds. Returns None if no moment is after
+    the fault.
     """
-    gaps = [(a, b - a) for a, b in pairwise(moments) if b > fault - skew and a < until]
+    gaps = [(a, b - a) for a, b in pairwise(moments) if fault - skew < b < next_fault + skew and a < until]
     return max(gaps, key=lambda gap: gap[1], default=None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 from collections.abc import Iterable, Sequence
@@ -70,23 +71,22 @@ def pair_outcomes_and_faults(
         subscriber.event_journal_record_times("handled", event_ids),
         publisher.event_journal_record_times("acknowledged", event_ids),
     )
-    return account, [_fault_with_effects(fault, publisher, handled, acknowledged, skew) for fault in faults]
 
+    def fault_with_effects(fault: Fault) -> Fault:
+        latest_begin, next_fault = _latest_silence_begin(fault) + skew, _time_of_next_fault(fault, faults)
+        silence, unacknowledged = (
+            longest_gap_begin_and_length(moments, fault.at, latest_begin, skew=skew, next_fault=next_fault)
+            for moments in (handled, acknowledged)
+        )
+        return replace(
+            fault,
+            silent_from=silence[0] if silence else None,
+            silence=silence[1] if silence else None,
+            publish_gap=unacknowledged[1] if unacknowledged else None,
+            in_flight=count_interrupted_publishes(publisher, fault.at),
+        )
 
-def _fault_with_effects(
-    fault: Fault, publisher: AgentJournal, handled: Sequence[float], acknowledged: Sequence[float], skew: float
-) -> Fault:
-    silence = longest_gap_begin_and_length(handled, fault.at, _latest_silence_begin(fault) + skew, skew=skew)
-    unacknowledged = longest_gap_begin_and_length(
-        acknowledged, fault.at, _latest_silence_begin(fault) + skew, skew=skew
-    )
-    return replace(
-        fault,
-        silent_from=silence[0] if silence else None,
-        silence=silence[1] if silence else None,
-        publish_gap=unacknowledged[1] if unacknowledged else None,
-        in_flight=count_interrupted_publishes(publisher, fault.at),
-    )
+    return account, [fault_with_effects(fault) for fault in faults]
 
 
 def _read_promised_ids(path: Path) -> list[str]:
@@ -97,14 +97,24 @@ def _read_promised_ids(path: Path) -> list[str]:
     return [line.partition(" ")[2] for line in lines if " " in line]
 
 
-def fault_with_scraped_downtime(fault: Fault, scraped: ScrapedAvailability) -> Fault:
+def fault_with_scraped_downtime(fault: Fault, scraped: ScrapedAvailability, faults: Sequence[Fault]) -> Fault:
     """Return a copy of a drill's fault that includes the downtime of the fault's pair, from scraped metrics.
 
-    The downtime is the longest time, in seconds, in which scrapes showed no active node.
+    The downtime is the longest time, in seconds, in which scrapes showed no active node. ``faults`` are all faults of
+    the drill: a downtime that a later fault of the pair may have caused does not count.
     """
     return replace(
-        fault, unserved=scraped.longest_seconds_without_active_node(fault.pair, fault.at, _latest_silence_begin(fault))
+        fault,
+        unserved=scraped.longest_seconds_without_active_node(
+            fault.pair, fault.at, _latest_silence_begin(fault), ended_before=_time_of_next_fault(fault, faults)
+        ),
     )
+
+
+def _time_of_next_fault(fault: Fault, faults: Sequence[Fault]) -> float:
+    """Return the time (epoch seconds) of the next fault of the same pair; infinity after the last fault."""
+    times = (later_fault.at for later_fault in faults if later_fault.pair == fault.pair and later_fault.at > fault.at)
+    return min(times, default=math.inf)
 
 
 def _latest_silence_begin(fault: Fault) -> float:

@@ -279,7 +279,7 @@ class DrillRun:
             except (FleetError, OSError) as error:
                 notes += (f"the result does not contain the downtimes according to Prometheus: {error}",)
         if scraped:
-            faults = [fault_with_scraped_downtime(fault, scraped) for fault in faults]
+            faults = [fault_with_scraped_downtime(fault, scraped, faults) for fault in faults]
         faults.sort(key=lambda fault: fault.at)
         verdict, reasons = drill_verdict_and_reasons(faults, accounts, len(plan.order), load_problem)
         return DrillResult(
