@@ -9,6 +9,7 @@ import shlex
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -164,8 +165,10 @@ def _print_lab_hint(query: _StatusQuery) -> None:
     from activemq_fleet.lab.lab_paths import lab_paths_for
     from activemq_fleet.lab.processes import has_running_process
 
-    inventory = query.inventory.with_inventory_from_ansible_config()
-    if has_running_process(lab_paths_for(inventory.sources)):
+    inventory, is_lab_running = query.inventory.with_inventory_from_ansible_config(), False
+    with suppress(FleetError, OSError):  # The hint changes neither the output nor the exit code for the hosts.
+        is_lab_running = has_running_process(lab_paths_for(inventory.sources))
+    if is_lab_running:
         command = activemq_fleet_command_line("lab", "status", *inventory.command_line_words())
         print_escaped_to_stderr(
             f"a lab of this inventory runs on this machine: `{command}` shows the state of its brokers"

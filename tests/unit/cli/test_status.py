@@ -94,6 +94,19 @@ def test_status_prints_error_of_failed_playbook(
     assert "[ERROR]: no such user" in capsys.readouterr().err
 
 
+@pytest.fixture
+def unreachable_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace the playbook ``status`` by one that reaches no host."""
+
+    def refuse(_name: str, _inventory: object, variables: dict[str, str], _more: object) -> object:
+        unreachable = {host: {"unreachable": "ssh: connection refused"} for host in ("a-mq01-a", "a-mq01-b")}
+        Path(variables["activemq_status_evidence"]).write_text(json.dumps(unreachable))
+        return subprocess.CompletedProcess([], 0, "", "")
+
+    monkeypatch.setattr(playbook, "run_playbook", refuse)
+
+
+@pytest.mark.usefixtures("unreachable_hosts")
 @pytest.mark.parametrize("is_running", [True, False])
 def test_status_of_unreachable_hosts_names_running_lab(
     inventory: Path,
@@ -102,13 +115,7 @@ def test_status_of_unreachable_hosts_names_running_lab(
     monkeypatch: pytest.MonkeyPatch,
     is_running: bool,
 ) -> None:
-    def refuse(_name: str, _inventory: object, variables: dict[str, str], _more: object) -> object:
-        unreachable = {host: {"unreachable": "ssh: connection refused"} for host in ("a-mq01-a", "a-mq01-b")}
-        Path(variables["activemq_status_evidence"]).write_text(json.dumps(unreachable))
-        return subprocess.CompletedProcess([], 0, "", "")
-
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setattr(playbook, "run_playbook", refuse)
     lab_paths = lab_paths_for([str(inventory)])
     lab_paths.make_private_lab_directory()
     command = [sys.executable, "-c", "import time; time.sleep(60)", f"{MARK}{lab_paths.directory}"]
@@ -121,6 +128,18 @@ def test_status_of_unreachable_hosts_names_running_lab(
         processes.terminate_processes(processes.lab_processes(lab_paths), grace=0)
     hint = f"a lab of this inventory runs on this machine: `activemq-fleet lab status -i {inventory}` shows the state"
     assert (hint in capsys.readouterr().err) == is_running
+
+
+@pytest.mark.usefixtures("unreachable_hosts")
+def test_status_of_hosts_does_not_depend_on_directory_of_lab(
+    inventory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "name, with space"))
+
+    assert main(["status", "-i", str(inventory)]) == 1
+    assert "directory of the lab" not in capsys.readouterr().err
+    assert main(["status", "-i", str(inventory), "a-mq01-a", "--format", "nagios"]) == 3
+    assert capsys.readouterr().out.count("\n") == 1
 
 
 def forty_pairs(**evidence: Any) -> FleetStatus:
