@@ -165,9 +165,12 @@ def check_command(
             "--fix and --diff require --file: they cannot change an inventory. In the inventory, correct the "
             "variables that the findings name"
         )
-    if diff and output:
+    output_options = {"--output": output, "--write-baseline": write_baseline, f"--format {form}": form != "text"}
+    refused_with_diff = [option for option, is_used in output_options.items() if is_used]
+    if diff and refused_with_diff:
         raise click.UsageError(
-            "--diff and --output cannot be used together: --diff only prints the changes. Remove one of the options"
+            f"--diff and {refused_with_diff[0]} cannot be used together: --diff only prints the changes. Remove one of "
+            "the options"
         )
     if fix and diff:
         raise click.UsageError(

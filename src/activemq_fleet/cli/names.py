@@ -123,7 +123,7 @@ def _naming_variables(
         for host_variables in inventory_variables.values()
         if host_variables.get(PATTERN_VARIABLE)
     }
-    if len(patterns) > 1:
+    if len(patterns) > 1 and PATTERN_VARIABLE not in option_variables:
         raise InputError(
             f"the variable {PATTERN_VARIABLE} has different values on different hosts: set one value for all hosts, "
             "such as in group_vars/all"

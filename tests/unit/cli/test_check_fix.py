@@ -252,6 +252,22 @@ def test_fix_of_inventory_is_refused_with_remedy(
     ) in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.parametrize(
+    "options",
+    [["--output", "findings.txt"], ["--write-baseline", "b.json"], ["--format", "json"], ["--format", "github"]],
+)
+def test_diff_excludes_options_whose_output_it_does_not_have(
+    options: list[str], file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = contents_of(file.parent)
+    assert main([*CHECK, "activemq.xml", "--diff", *options]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert f"--diff and {options[0]} " in printed.err
+    assert contents_of(file.parent) == before
+    assert main([*CHECK, "activemq.xml", "--diff", "--format", "text"]) == 1
+
+
 def test_fix_and_diff_exclude_each_other(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*CHECK, "activemq.xml", "--fix", "--diff"]) == 2
     assert "Remove one of the options" in capsys.readouterr().err

@@ -174,3 +174,21 @@ def test_names_command_prints_table_without_empty_columns(
     for begin, end in itertools.pairwise([*starts, None]):
         assert [line for line in lines[1:] if not line[begin:end].strip()] != lines[1:], lines[0][begin:end]
     assert all(" from " in line[starts[-1] :] for line in lines[1:])
+
+
+def test_naming_pattern_option_overrides_different_values_of_hosts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    patterns = {"a1": r"(?P<group>\w)(?P<node>1)", "a2": r"(?P<group>\w)(?P<node>2)"}
+    path = tmp_path / "hosts.yml"
+    path.write_text(
+        json.dumps({"all": {"hosts": {host: {"activemq_naming_pattern": text} for host, text in patterns.items()}}})
+    )
+
+    assert main(["names", "-i", str(path)]) == 2
+    assert "has different values on different hosts" in capsys.readouterr().err
+    assert main(["names", "-i", str(path), "--naming-pattern", r"(?P<group>[a-z])(?P<node>[12])"]) == 0
+    assert [row[:4] for row in table_rows(capsys.readouterr().out)[1:]] == [
+        ["a1", "a", "1", "a"],
+        ["a2", "a", "2", "a"],
+    ]
