@@ -186,8 +186,8 @@ def freeze_command(host: str, lab: Lab, steal_lock: bool, thaw_after: float) -> 
     """Freeze the active broker HOST and its guard (activemq_fence), and resume both, like a paused virtual machine.
 
     With --steal-lock, the other node takes over while HOST is frozen. A broker without activemq_fence then damages the
-    store when it resumes: use --steal-lock only with test data. Exit code 1: with --steal-lock, both nodes serve
-    clients at the end.
+    store when it resumes: use --steal-lock only with test data. Exit code 1: after HOST resumed, both nodes could write
+    to the store, at least for a short time.
     """
     from activemq_fleet.lab.freeze import freeze_and_resume_active_broker
 
@@ -197,7 +197,7 @@ def freeze_command(host: str, lab: Lab, steal_lock: bool, thaw_after: float) -> 
         )
     for sentence in freeze_result.freeze_effect_sentences():
         print_escaped(sentence)
-    return 1 if steal_lock and freeze_result.serves else 0
+    return int(freeze_result.is_store_endangered)
 
 
 def _print_status(status: Sequence[HostStatus], form: str) -> None:

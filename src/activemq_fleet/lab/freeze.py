@@ -42,6 +42,11 @@ class FreezeResult:
     serves: bool
     two_masters: str = ""
 
+    @property
+    def is_store_endangered(self) -> bool:
+        """Whether both nodes of the pair could write to their store after the frozen broker resumed."""
+        return bool(self.two_masters) or (self.serves and self.served_after is not None)
+
     def freeze_effect_sentences(self) -> tuple[str, ...]:
         """Return sentences about the effects of freezing an active broker, on the broker and its pair."""
         takeover_sentence = (
