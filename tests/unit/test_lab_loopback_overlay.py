@@ -271,6 +271,23 @@ def test_list_of_replaced_lab_variables_shows_no_secret() -> None:
     assert "activemq_network_password" in replacements
 
 
+def test_list_of_replaced_lab_variables_masks_secrets_of_java_options() -> None:
+    options = ["-Djavax.net.ssl.keyStorePassword=Kx8-w4vq", "-Dbilling.token=Zt5-m2rs", "-Dregion=eu"]
+    hosts = variables(java_options=options)
+
+    (before, *_) = [
+        replacement.before
+        for replacement in list_replaced_host_variables(hosts, overlay_of(hosts))
+        if replacement.variable == "activemq_java_options"
+    ]
+
+    assert before is not None
+    assert "Kx8-w4vq" not in before
+    assert "Zt5-m2rs" not in before
+    assert "-Djavax.net.ssl.keyStorePassword=@secret@" in before
+    assert "-Dregion=eu" in before
+
+
 def test_list_of_replaced_lab_variables_omits_unchanged_variable() -> None:
     hosts = variables(bind="127.77.1.1")
     changed = {

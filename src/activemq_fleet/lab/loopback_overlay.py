@@ -165,7 +165,7 @@ def variables_with_overlay(variables_by_host: Variables, overlay_by_host: Variab
 def list_replaced_host_variables(hosts: Variables, overlay: Variables) -> tuple[ReplacedHostVariable, ...]:
     """List the inventory variables whose values a lab replaces, with their old and new values.
 
-    They are in the order of the lab's hosts; secrets are shown as asterisks.
+    They are in the order of the lab's hosts. Secrets are masked, also those within a value, such as a Java option.
     """
     return tuple(
         ReplacedHostVariable(
@@ -425,12 +425,15 @@ def _is_literal(address: str) -> bool:
 
 
 def _printable_value(value: Any, name: str) -> str | None:
+    """Return the text of a value without secrets. ``name`` is that of its variable, or its key in a mapping."""
+    from activemq_fleet.node.masking import is_secret_name, mask_text  # only printed values need its many patterns
+
     if value is None:
         return None
-    if "password" in name or isinstance(value, UndecryptedVaultValue):
+    if "password" in name or is_secret_name(name) or isinstance(value, UndecryptedVaultValue):
         return "********"
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {_printable_value(item, str(key))}" for key, item in value.items()) + "}"
     if isinstance(value, Iterable) and not isinstance(value, str):
         return "[" + ", ".join(str(_printable_value(item, name)) for item in value) + "]"
-    return str(value)
+    return mask_text(str(value))
