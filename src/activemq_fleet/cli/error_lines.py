@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 
 import click
 
@@ -112,14 +113,17 @@ def run_and_print_errors(command: Callable[[], int]) -> int:
 
 def _print_error(error: BaseException) -> int:
     code, lines = _exit_code_and_lines(error)
-    if code == _BROKEN_PIPE:
-        # The interpreter flushes the buffer when it ends, which would raise the exception again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return code
-    if os.environ.get(DEBUG_VARIABLE):
-        traceback.print_exception(error)
-    for line in lines:
-        print(line, file=sys.stderr)
+    with suppress(OSError):  # The exit code is the same if stderr is a closed pipe, or a file on a full disk.
+        if os.environ.get(DEBUG_VARIABLE) and code != _BROKEN_PIPE:
+            traceback.print_exception(error)
+        for line in lines:
+            print(line, file=sys.stderr)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            # The interpreter flushes the buffer when it ends, which would raise the exception again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     return code
 
 

@@ -227,6 +227,35 @@ def test_closed_output_pipe_exits_with_141_without_traceback() -> None:
     assert (process.returncode, process.stderr) == (141, b"")
 
 
+@pytest.mark.parametrize("debug", ["", "1"])
+@pytest.mark.parametrize("stderr", ["closed pipe", "/dev/full"])
+def test_error_exits_with_2_if_stderr_cannot_be_written(stderr: str, debug: str, tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open("/dev/full", "w") as full_device:
+        process = subprocess.run(
+            [sys.executable, "-m", "activemq_fleet", "names", "-i", "absent.yml"],
+            check=False,
+            cwd=tmp_path,
+            env={**os.environ, "ACTIVEMQ_FLEET_DEBUG": debug},
+            stdout=subprocess.PIPE,
+            stderr=full_device if stderr == "/dev/full" else writer,
+        )
+    os.close(writer)
+    assert (process.returncode, process.stdout) == (2, b"")
+
+
+def test_full_stdout_and_stderr_exit_with_2() -> None:
+    with open("/dev/full", "w") as full_device:
+        process = subprocess.run(
+            [sys.executable, "-m", "activemq_fleet", "names", "orders-mq01-a"],
+            check=False,
+            stdout=full_device,
+            stderr=full_device,
+        )
+    assert process.returncode == 2
+
+
 def leaf_commands() -> list[tuple[str, ...]]:
     """Return the words of each command and subcommand."""
     context = click.Context(cli.fleet_cli)
