@@ -142,7 +142,7 @@ def test_link_in_place_of_address_reservation_is_not_followed(
     assert private_file.read_text() == "content"
 
 
-@pytest.mark.parametrize("content", ["", "null", "{", '{"directory": 1}', "\0\0"])
+@pytest.mark.parametrize("content", ["", "null", "{", '{"directory": 1}', "\0\0", "[" * 100_000])
 def test_invalid_address_reservation_is_ignored(
     tmp_path: Path, reservations: AddressBlockReservations, content: str
 ) -> None:

@@ -164,9 +164,10 @@ def test_lab_error_about_full_disk_names_file(small_disk: Path) -> None:
     assert [path.name for path in small_disk.iterdir()] == ["filler"]
 
 
-def test_lab_state_of_other_version_is_error_and_replaced_by_preparation(lab_paths: LabPaths) -> None:
+@pytest.mark.parametrize("content", ['{"format": 0}', "[" * 100_000])
+def test_lab_state_of_other_version_is_error_and_replaced_by_preparation(content: str, lab_paths: LabPaths) -> None:
     prepare(lab_paths, variables())
-    lab_paths.state.write_text(json.dumps({"format": 0}))
+    lab_paths.state.write_text(content)
     with pytest.raises(InputError, match="of the lab is damaged, or another version"):
         load_lab_state(lab_paths)
     prepare(lab_paths, variables())

@@ -11,6 +11,7 @@ from pathlib import Path
 from activemq_fleet import Finding, InputError
 from activemq_fleet.atomic_files import write_file_atomically
 from activemq_fleet.cli.formats.report import INPUT_ERROR
+from activemq_fleet.node.foreign_data import parse_untrusted_json
 from activemq_fleet.validation import known_rule_ids
 
 REASON = "in the baseline"
@@ -39,7 +40,7 @@ def read_baseline(path: Path) -> Counter[Fingerprint]:
     baseline.
     """
     try:
-        content = json.loads(path.read_bytes())
+        content = parse_untrusted_json(path.read_bytes())
         if content["version"] != _VERSION:
             raise InputError(
                 f"{path}: this version of activemq-fleet does not support the format of this baseline. To write it "

@@ -106,6 +106,10 @@ def _read_settings_table(path: Path) -> Mapping[str, Any] | None:
         match = _TOML_LINE.search(str(error))
         line = match[1] if match else len(split_lines(path.read_text(encoding="utf-8")))
         raise InputError(f"{path}:{line}: the file is not valid TOML ({error}): correct this line") from None
+    except RecursionError:
+        raise InputError(
+            f"{path}: a value of the file is nested too deeply: remove it. No setting of `check` has nested lists"
+        ) from None
     if path.name != _PYPROJECT:
         return content
     tools = content.get("tool")

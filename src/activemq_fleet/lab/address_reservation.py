@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from activemq_fleet.errors import LabError
+from activemq_fleet.node.foreign_data import parse_untrusted_json
 from activemq_fleet.node.text_lines import split_lines
 
 FIRST, LAST = 16, 250
@@ -95,7 +96,7 @@ class AddressBlockReservations:
     def _read_claim(self, number: int) -> _Claim | None:
         try:
             with _open_shared_file(self._claim_path(number), os.O_RDONLY) as file:
-                content = json.loads(os.read(file, 1 << 20) or b"null")
+                content = parse_untrusted_json(os.read(file, 1 << 20) or b"null")
             return _Claim(str(content["directory"]), str(content["user"]), float(content["claimed"]))
         except (OSError, ValueError, KeyError, TypeError):
             return None

@@ -137,7 +137,7 @@ def load_lab_state_of_any_directory(lab_paths: LabPaths) -> LabState | None:
         raise InputError(
             f"the file {lab_paths.state} of the lab cannot be read ({error.strerror}): correct its permissions"
         ) from None
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise DamagedLabStateError(
             f"the file {lab_paths.state} of the lab is damaged, or another version of activemq-fleet wrote it: stop "
             f"the lab with `{_lab_command('down', str(lab_paths.directory))}`, and run `lab up` with the inventory, "

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from activemq_fleet import InputError
+from activemq_fleet.node.foreign_data import parse_untrusted_json
 from activemq_fleet.spark.paths import uri_with_escaped_wildcards
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def parse_and_check_manifest(out: str, kind: str, text: str) -> dict[str, Any]:
     Raises InputError if another program or a job of another kind wrote it.
     """
     try:
-        manifest = json.loads(text)
+        manifest = parse_untrusted_json(text)
     except ValueError:
         manifest = None
     if not isinstance(manifest, dict) or manifest.get("made_by") != _MADE_BY:

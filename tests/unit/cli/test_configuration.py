@@ -161,6 +161,15 @@ def test_wrong_project_setting_is_single_error_that_names_file(
     assert "activemq-fleet.toml:1: " in error
 
 
+@pytest.mark.parametrize("name", ["activemq-fleet.toml", "pyproject.toml"])
+def test_deeply_nested_project_settings_are_single_error_that_names_file(
+    name: str, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / name).write_text(f"x = {'[' * 100_000}")
+    assert main(["check", "--file", "conf/activemq.xml", "--release", "5.18.3"]) == 2
+    assert f"{name}: a value of the file is nested too deeply: remove it" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("name", "content", "place"),
     [

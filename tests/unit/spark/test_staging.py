@@ -110,3 +110,12 @@ def test_job_output_to_working_directory_is_refused(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path / "out")
     with pytest.raises(InputError, match="is the working directory"):
         LocalTarget(Path("../out")).check_output_replaceable("plan")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "no JSON", "[" * 100_000])
+def test_directory_with_unreadable_manifest_is_not_replaced(text: str, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "manifest.json").write_text(text)
+
+    with pytest.raises(InputError, match=r"the file manifest\.json in this directory was not written by"):
+        LocalTarget(tmp_path / "out").check_output_replaceable("audit")
