@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -194,16 +195,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except BrokenPipeError:
-        # Otherwise a flush of the buffer would raise the error again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_unwritable_output()
         return _BROKEN_PIPE
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 -- every error is printed as lines
-        if os.environ.get(DEBUG_VARIABLE):
-            traceback.print_exception(error)
         code, lines = _error_lines(error)
-        for line in lines:
-            click.echo(f"{PROGRAM}: error: {_printable_line(line)}", err=True)
+        with suppress(OSError):  # The exit code is the same if stderr is a closed pipe, or a file on a full disk.
+            if os.environ.get(DEBUG_VARIABLE):
+                traceback.print_exception(error)
+            for line in lines:
+                click.echo(f"{PROGRAM}: error: {_printable_line(line)}", err=True)
+        _discard_unwritable_output()
         return code
+
+
+def _discard_unwritable_output() -> None:
+    """Discard output that cannot be written. The interpreter flushes the buffers when it ends, and would fail again."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _error_lines(error: BaseException) -> tuple[int, list[str]]:
@@ -214,7 +225,8 @@ def _error_lines(error: BaseException) -> tuple[int, list[str]]:
         case AgentError():
             return error.exit_code, [str(error)]
         case click.exceptions.NoArgsIsHelpError():
-            click.echo(error.format_message(), err=True)
+            with suppress(OSError):
+                click.echo(error.format_message(), err=True)
             return error.exit_code, []
         case click.UsageError():
             where = f" (see {error.ctx.command_path} --help)" if error.ctx else ""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,6 +50,25 @@ def test_publish_prints_id_of_event_in_outbox(config: Path, store: Store, capsys
     (event,) = store.outgoing_events(5)
     assert capsys.readouterr().out == f"{event.event_id}\n"
     assert event.payload == b"hello"
+
+
+@pytest.mark.parametrize(("words", "code"), [(["run"], 2), (["--unknown"], 2), ([], 2)])
+@pytest.mark.parametrize("stderr", ["closed pipe", "/dev/full"])
+def test_error_of_agent_keeps_exit_code_if_stderr_cannot_be_written(
+    stderr: str, words: list[str], code: int, tmp_path: Path
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open("/dev/full", "w") as full_device:
+        process = subprocess.run(
+            [sys.executable, "-m", "activemq_agent", *words],
+            check=False,
+            env={**os.environ, "ACTIVEMQ_AGENT_CONFIG": str(tmp_path / "absent.conf")},
+            stdout=subprocess.PIPE,
+            stderr=full_device if stderr == "/dev/full" else writer,
+        )
+    os.close(writer)
+    assert (process.returncode, process.stdout) == (code, b"")
 
 
 @pytest.mark.parametrize("words", [("-",), ()])
