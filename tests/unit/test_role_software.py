@@ -1,0 +1,103 @@
+"""The tasks of the roles that install ActiveMQ and the agent, run on this machine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.unit.release_jars import create_release_directory
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def tasks_by_name(file: str) -> dict[str, dict[str, Any]]:
+    """Return the tasks of a file of a role by their names; the tasks of a block take its place."""
+    tasks = yaml.safe_load((REPOSITORY / file).read_text())
+    return {task["name"]: task for outer in tasks for task in outer.get("block", [outer])}
+
+
+def run_tasks(
+    directory: Path, tasks: Sequence[dict[str, Any]], variables: dict[str, Any], *options: str, umask: int = 0o022
+) -> subprocess.CompletedProcess[str]:
+    """Run tasks on this machine with variables that override those of the roles."""
+    play, values = directory / "play.yml", directory / "variables.yml"
+    files = [str(REPOSITORY / "roles" / role / "vars/main.yml") for role in ("broker", "agent")]
+    play.write_text(
+        yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "vars_files": files, "tasks": list(tasks)}])
+    )
+    values.write_text(yaml.safe_dump({"ansible_python_interpreter": sys.executable, **variables}))
+    program = str(Path(sys.executable).with_name("ansible-playbook"))
+    command = [program, "-i", "localhost,", "-c", "local", "-e", f"@{values}", *options, str(play)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, umask=umask)
+
+
+def unreadable_files(directory: Path) -> list[str]:
+    """Return the files and directories in a directory that an account other than their owner cannot use."""
+    return [
+        f"{path.relative_to(directory)} {path.stat().st_mode & 0o777:o}"
+        for path in sorted([directory, *directory.rglob("*")])
+        if (path.stat().st_mode & 0o005) != 0o005 and (path.is_dir() or not path.stat().st_mode & 0o004)
+    ]
+
+
+def test_unpacked_release_is_readable_for_all_accounts_under_umask_077(tmp_path: Path) -> None:
+    release = create_release_directory(tmp_path / "apache-activemq-5.18.3", "5.18.3")
+    with tarfile.open(tmp_path / "x.tar.gz", "w:gz") as archive:
+        archive.add(release, arcname=release.name)
+    home = tmp_path / "home.new"
+    home.mkdir(mode=0o755)
+    task = tasks_by_name("roles/broker/tasks/unpack.yml")["Unpack"]
+    for option in ("owner", "group"):  # only root can set them
+        del task["ansible.builtin.unarchive"][option]
+    completed = run_tasks(
+        tmp_path,
+        [task],
+        {
+            "__activemq_broker": {"home": str(tmp_path / "home")},
+            "__activemq_archive_file": str(tmp_path / "x.tar.gz"),
+            "__activemq_unpack_subdirectory": "",
+            "__activemq_strip_components": 1,
+        },
+        umask=0o077,
+    )
+    assert completed.returncode == 0, completed.stdout
+    assert list((home / "lib").glob("*.jar"))
+    assert unreadable_files(home) == []
+
+
+def test_installed_agent_is_executable_for_all_accounts_under_umask_077(tmp_path: Path) -> None:
+    wheel = tmp_path / "activemq_agent-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("activemq_agent.py", "def main(): pass\n")
+        archive.writestr(
+            "activemq_agent-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: activemq-agent\nVersion: 1.0\n"
+        )
+        archive.writestr(
+            "activemq_agent-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(
+            "activemq_agent-1.0.dist-info/entry_points.txt", "[console_scripts]\nactivemq-agent = activemq_agent:main\n"
+        )
+        archive.writestr("activemq_agent-1.0.dist-info/RECORD", "")
+    tasks = tasks_by_name("roles/agent/tasks/pip.yml")
+    home = tmp_path / "agent"
+    completed = run_tasks(
+        tmp_path,
+        [tasks["Create the virtual environment"], tasks["Install the agent"]],
+        {
+            "__activemq_agent": {"home": str(home), "python": sys.executable},
+            "__activemq_agent_source": "wheel",
+            "__activemq_agent_pip_arguments": {"wheel": ["--no-index", "--no-deps", str(wheel)]},
+        },
+        umask=0o077,
+    )
+    assert completed.returncode == 0, completed.stdout
+    assert (home / "bin/activemq-agent").stat().st_mode & 0o777 == 0o755
+    assert unreadable_files(home) == []
