@@ -101,3 +101,24 @@ def test_installed_agent_is_executable_for_all_accounts_under_umask_077(tmp_path
     assert completed.returncode == 0, completed.stdout
     assert (home / "bin/activemq-agent").stat().st_mode & 0o777 == 0o755
     assert unreadable_files(home) == []
+
+
+def test_check_mode_shows_installation_of_directory_of_jars(tmp_path: Path) -> None:
+    jars = create_release_directory(tmp_path / "jars", "5.18.3") / "lib"
+    (tmp_path / "run").mkdir()
+    tasks = tasks_by_name("roles/broker/tasks/install_jars.yml")
+    selected = [tasks["Pack the directory of jars"], tasks["Copy the jars from the controller"]]
+    for option in ("owner", "group"):  # only root can set them
+        del selected[1]["ansible.builtin.copy"][option]
+    completed = run_tasks(
+        tmp_path,
+        selected,
+        {
+            "__activemq_broker": {"archive": str(jars), "home": str(tmp_path / "home")},
+            "__activemq_jars_archive": str(tmp_path / "run/x.jars.tar"),
+        },
+        "--check",
+    )
+    assert completed.returncode == 0, completed.stdout
+    assert completed.stdout.count("changed: [localhost]") == 2
+    assert not (tmp_path / "home.archive").exists()
