@@ -24,9 +24,9 @@ def release_archive_facts(
     """Return facts about an archive from which ActiveMQ is installed: the releases in it and its SHA-512.
 
     The archive may also be a directory. The facts are a dictionary of the fields of ``operations.ReleaseArchive``:
-    ``found`` (releases) and ``sha512``, or ``problem``, a sentence about the error; None for a URL. ``install_method``
-    is ``archive`` or ``jars``. ``find_on_controller`` returns the file to which Ansible resolves a relative path, None
-    if it does not exist.
+    ``releases``, ``sha512`` and ``is_directory``, or ``problem``, a sentence about the error; None for a URL.
+    ``install_method`` is ``archive`` or ``jars``. ``find_on_controller`` returns the file to which Ansible resolves a
+    relative path, None if it does not exist.
     """
     if "://" in path:
         return None
@@ -43,7 +43,7 @@ def release_archive_facts(
     if not os.path.exists(file):
         return {"problem": f"the file {path} does not exist on the controller. Copy it there, or correct the path"}
     if os.path.isdir(file) and install_method == "jars":
-        return {"releases": tuple(releases_in_directory(file))}
+        return _directory_facts(file)
     sha512 = _sha512(file)
     try:
         return {
@@ -52,6 +52,17 @@ def release_archive_facts(
         }
     except NodeError as error:
         return {"problem": str(error), "sha512": sha512}
+
+
+def _directory_facts(directory: str) -> dict[str, Any]:
+    try:
+        return {"releases": tuple(releases_in_directory(directory)), "is_directory": True}
+    except OSError as error:
+        problem = (
+            f"the directory {directory} on the controller cannot be read: {error.strerror}. Give the account that runs "
+            "the playbook access to it, or correct the path"
+        )
+        return {"problem": problem}
 
 
 def _sha512(file: str) -> str | None:

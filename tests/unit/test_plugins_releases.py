@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -152,7 +153,10 @@ def test_relative_path_of_release_archive_is_resolved_as_by_copy_module(tmp_path
 
 def test_releases_of_jars_come_from_directory_or_archive(tmp_path: Path) -> None:
     jars = create_release_directory(tmp_path / "home", "5.18.3") / "lib"
-    assert release_archive_facts(str(jars), "jars", find_nothing) == {"releases": ("5.18.3",)}
+    assert release_archive_facts(str(jars), "jars", find_nothing) == {
+        "releases": ("5.18.3",),
+        "is_directory": True,
+    }
     packed = write_archive(tmp_path / "jars.tar.gz", {"./activemq-broker-5.18.6.jar": jar_content(record="5.18.6")})
     archive_facts = release_archive_facts(str(packed), "jars", find_nothing)
     assert archive_facts
@@ -160,6 +164,27 @@ def test_releases_of_jars_come_from_directory_or_archive(tmp_path: Path) -> None
     directory_facts = release_archive_facts(str(jars), "archive", find_nothing)
     assert directory_facts
     assert "cannot be read as a tar archive: Is a directory" in directory_facts["problem"]
+
+
+def test_directory_of_jars_with_checksum_is_refused(tmp_path: Path) -> None:
+    jars = str(create_release_directory(tmp_path / "home", "5.18.6") / "lib")
+    check_release_files(jars, install="jars")
+    assert refusal_message(jars, install="jars", archive_sha512="0" * 128) == (
+        f"{A}, {B}: activemq_archive: {jars} is a directory of jars, so activemq_archive_sha512 cannot be compared "
+        "with it. Remove activemq_archive_sha512 (or set it to null for these hosts), or set activemq_archive to a tar "
+        "archive with this checksum"
+    )
+
+
+def test_unreadable_directory_of_jars_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def deny_access(path: str) -> list[str]:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr("os.listdir", deny_access)
+    assert refusal_message(str(tmp_path), install="jars") == (
+        f"{A}, {B}: activemq_archive: the directory {tmp_path} on the controller cannot be read: Permission denied. "
+        "Give the account that runs the playbook access to it, or correct the path"
+    )
 
 
 def test_broker_that_runs_different_release_is_refused_except_by_upgrade(tmp_path: Path) -> None:

@@ -95,12 +95,13 @@ class ObservedReleaseDirectory:
 class ReleaseArchive:
     """An archive of an ActiveMQ release, as observed on the controller.
 
-    It has the releases whose jars the archive contains, and its SHA-512. ``problem`` is a sentence with the problem and
-    the remedy if the archive cannot be read, else empty.
+    It has the releases whose jars the archive contains, and its SHA-512. A directory of jars has no SHA-512.
+    ``problem`` is a sentence with the problem and the remedy if the archive cannot be read, else empty.
     """
 
     releases: tuple[str, ...] = ()
     sha512: str | None = None
+    is_directory: bool = False
     problem: str = ""
 
 
@@ -218,6 +219,12 @@ def _archive_problem(home: ObservedReleaseDirectory, archive: ReleaseArchive, sh
             f"the SHA-512 of {home.archive} is {archive.sha512[:_SHOWN_DIGITS]}…, but activemq_archive_sha512 is "
             f"{sha512.lower()[:_SHOWN_DIGITS]}…, so the archive may be damaged or replaced. Download the archive "
             "again, or correct activemq_archive_sha512"
+        )
+    if sha512 and archive.is_directory:
+        return (
+            f"{home.archive} is a directory of jars, so activemq_archive_sha512 cannot be compared with it. Remove "
+            "activemq_archive_sha512 (or set it to null for these hosts), or set activemq_archive to a tar archive "
+            "with this checksum"
         )
     return archive.problem
 
