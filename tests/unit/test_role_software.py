@@ -1,4 +1,4 @@
-"""The tasks of the roles that install ActiveMQ and the agent, run on this machine."""
+"""The tasks that install and remove ActiveMQ, the agent and load balancers, run on this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar, trust_as_template
 
 from tests.unit.release_jars import create_release_directory
 
@@ -122,3 +125,22 @@ def test_check_mode_shows_installation_of_directory_of_jars(tmp_path: Path) -> N
     assert completed.returncode == 0, completed.stdout
     assert completed.stdout.count("changed: [localhost]") == 2
     assert not (tmp_path / "home.archive").exists()
+
+
+@pytest.mark.parametrize(
+    ("variables", "releases"),
+    [
+        ({}, ["/opt/activemq", "/opt/activemq-6.3.1"]),
+        ({"activemq_install": "jars", "activemq_home": "/srv/x"}, ["/srv/x", "/srv/x-6.3.1"]),
+        ({"activemq_install": "none", "activemq_home": "/opt/activemq"}, []),
+        ({"activemq_install": "package"}, []),
+    ],
+)
+def test_molecule_destroy_removes_only_releases_that_site_installed(
+    variables: dict[str, str], releases: list[str]
+) -> None:
+    loader = DataLoader()
+    kit = loader.load_from_file(str(REPOSITORY / "extensions/molecule_kit/hosts/vars.yml"), trusted_as_template=True)
+    templar = Templar(loader, variables={"activemq_release": "6.3.1", **kit, **variables})
+    paths = templar.template(trust_as_template("{{ fleet_paths }}"))
+    assert paths == [*releases, "/var/lib/activemq/activemq"]
