@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import subprocess
 import sys
 import tarfile
@@ -144,3 +145,21 @@ def test_molecule_destroy_removes_only_releases_that_site_installed(
     templar = Templar(loader, variables={"activemq_release": "6.3.1", **kit, **variables})
     paths = templar.template(trust_as_template("{{ fleet_paths }}"))
     assert paths == [*releases, "/var/lib/activemq/activemq"]
+
+
+@pytest.mark.parametrize(("loaded_version", "is_reloaded"), [("1a2b", True), ("3c4d", False)])
+def test_systemd_reads_changed_drop_in_of_load_balancer_that_is_already_linked(
+    loaded_version: str, is_reloaded: bool
+) -> None:
+    loader = DataLoader()
+    role = loader.load_from_file(str(REPOSITORY / "roles/loadbalancer/vars/main.yml"), trusted_as_template=True)
+    variables = {
+        "__activemq_balancer_links": {"changed": False},
+        "__activemq_balancer_loaded_version": {"content": base64.b64encode(loaded_version.encode()).decode()},
+        "__activemq_installed_balancer_files": {"version": "3c4d"},
+    }
+    task = tasks_by_name("roles/loadbalancer/tasks/service.yml")["Start them, or let them load changed files"]
+    options = task["ansible.builtin.systemd_service"]
+    templar = Templar(loader, variables={**role, **variables})
+    assert templar.template(trust_as_template(options["daemon_reload"])) is is_reloaded
+    assert templar.template(trust_as_template(options["state"])) == ("reloaded" if is_reloaded else "started")
