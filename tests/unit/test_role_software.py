@@ -163,3 +163,14 @@ def test_systemd_reads_changed_drop_in_of_load_balancer_that_is_already_linked(
     templar = Templar(loader, variables={**role, **variables})
     assert templar.template(trust_as_template(options["daemon_reload"])) is is_reloaded
     assert templar.template(trust_as_template(options["state"])) == ("reloaded" if is_reloaded else "started")
+
+
+def test_marker_of_new_store_is_read_again_while_nfs_client_remembers_its_absence(tmp_path: Path) -> None:
+    task = tasks_by_name("roles/broker/tasks/mark_store.yml")["Check that the store has the marker of the other node"]
+    assert task["retries"] * task["delay"] > 60  # seconds: acdirmax of NFS
+    attempts = tmp_path / "attempts"
+    del task["activemq.fleet.store_marker"], task["when"]
+    task["ansible.builtin.shell"] = f"echo >> {attempts}; test $(wc -l < {attempts}) = 3"
+    completed = run_tasks(tmp_path, [{**task, "delay": 0}], {})
+    assert completed.returncode == 0, completed.stdout
+    assert attempts.read_text() == "\n" * 3
