@@ -65,6 +65,13 @@ options:
   version:
     description: An earlier version that the module activates again. The module then installs no files.
     type: str
+  unit:
+    description:
+      - The path of a systemd unit, such as C(/etc/systemd/system/activemq.service). The module copies the file with
+        this name in C(systemd) of the version in force to this path. It makes a copy, because systemd does not find a
+        link at boot if O(base) is on a file system that is mounted later.
+    type: path
+    version_added: 0.2.0
   validate:
     description:
       - Commands, run without a shell, that check the new version before it is activated. C(%s) in a command is replaced

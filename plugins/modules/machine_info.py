@@ -81,7 +81,7 @@ options:
         type: str
         required: true
       unit:
-        description: The path of the unit file, to which C(/etc/systemd/system/INSTANCE.service) links.
+        description: The path of the unit file, of which C(/etc/systemd/system/INSTANCE.service) is a copy.
         type: path
         required: true
       enabled:

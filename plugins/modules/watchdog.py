@@ -12,7 +12,7 @@ version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - The watchdog is a program that probes a broker regularly, and reports or kills a hung broker. The module installs
-    the program for one broker, links its systemd unit, enables it together with the broker's unit, and starts it. A
+    the program for one broker, copies its systemd unit, enables it together with the broker's unit, and starts it. A
     running watchdog is restarted if its program or its unit has changed. The broker is not changed.
   - The program is one file. It runs with the Python interpreter of this module, and requires nothing else.
   - With O(state=absent) the watchdog is stopped, and its files are removed.
@@ -23,7 +23,7 @@ options:
     type: str
     required: true
   unit:
-    description: The path of the watchdog's systemd unit file, to which the module links. Required for
+    description: The path of the watchdog's systemd unit file, which the module copies to O(units). Required for
       O(state=present).
     type: path
   state:
@@ -36,7 +36,7 @@ options:
     type: path
     default: /usr/local/sbin
   units:
-    description: The directory in which the module links the unit file.
+    description: The directory to which the module copies the unit file.
     type: path
     default: /etc/systemd/system
 attributes:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.hosts.brokers import (
+    BASE,
     MARKER,
     SHARE,
     STORE,
@@ -332,6 +333,76 @@ def test_pair_recovers_automatically_after_power_loss(controller: Controller, pa
     controller.exchange("take", *NODES.values(), "20")
     for machine in pair:
         machine.wait_until_ready()
+
+
+WATCHDOG_UNIT = "activemq-watchdog.service"
+LINK_UNITS = f"""cd /etc/systemd/system
+for unit in {UNIT} {WATCHDOG_UNIT}; do
+    systemctl disable $unit
+    ln -sf {BASE}/current/systemd/$unit $unit
+    systemctl daemon-reload
+    systemctl enable $unit
+done"""
+"""Links the units to the configuration, as releases before the copies of units installed them."""
+MOUNT_BASE = f"""set -e
+systemctl stop {WATCHDOG_UNIT} {UNIT}
+mv /var/lib/activemq /data
+mkdir /var/lib/activemq
+cat > /etc/systemd/system/var-lib-activemq.mount <<MOUNT
+[Unit]
+Before=local-fs.target
+[Mount]
+What=/data
+Where=/var/lib/activemq
+Type=none
+Options=bind
+[Install]
+WantedBy=local-fs.target
+MOUNT
+systemctl daemon-reload
+systemctl enable --now var-lib-activemq.mount
+sync"""
+UNMOUNT_BASE = f"""set -e
+systemctl stop {WATCHDOG_UNIT} {UNIT}
+systemctl disable --now var-lib-activemq.mount
+rm /etc/systemd/system/var-lib-activemq.mount
+rmdir /var/lib/activemq
+mv /data /var/lib/activemq
+systemctl daemon-reload
+systemctl start {UNIT} {WATCHDOG_UNIT}"""
+
+
+def test_site_replaces_linked_units_by_copies_without_restart(
+    controller: Controller, pair: tuple[Machine, Machine]
+) -> None:
+    pids = [unit_properties(machine, "MainPID") for machine in pair]
+    for machine in pair:
+        machine.run("sh", "-c", LINK_UNITS)
+    checked_output(controller.run_playbook("site"))
+    for machine in pair:
+        for unit in (UNIT, WATCHDOG_UNIT):
+            path = f"/etc/systemd/system/{unit}"
+            assert machine.run("stat", "--format=%F %a %U", path) == "regular file 644 root\n"
+            assert machine.run("cat", path) == machine.run("cat", f"{BASE}/current/systemd/{unit}")
+            assert unit_properties(machine, "UnitFileState", "NeedDaemonReload", unit=unit) == {
+                "UnitFileState": "enabled",
+                "NeedDaemonReload": "no",
+            }
+    assert [unit_properties(machine, "MainPID") for machine in pair] == pids
+
+
+def test_broker_starts_at_boot_if_its_base_is_mounted_after_start_of_systemd(pair: tuple[Machine, Machine]) -> None:
+    _, standby = pair
+    standby.run("sh", "-c", MOUNT_BASE)
+    try:
+        standby.power_off()
+        standby.power_on()
+        standby.wait_until_ready()
+        wait_until(lambda: is_waiting(standby), f"{standby.name} is standby after the boot", standby)
+        assert unit_properties(standby, "ActiveState", unit=WATCHDOG_UNIT) == {"ActiveState": "active"}
+    finally:
+        standby.run("sh", "-c", UNMOUNT_BASE)
+    wait_for_pair(pair)
 
 
 @in_every_situation

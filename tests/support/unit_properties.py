@@ -8,7 +8,7 @@ from tests.hosts.brokers import (
 from tests.hosts.machines import Machine
 
 
-def unit_properties(machine: Machine, *properties: str) -> dict[str, str]:
-    """Return the values of properties of the broker's unit, by name."""
-    text = machine.run("systemctl", "show", UNIT, *(f"--property={name}" for name in properties))
+def unit_properties(machine: Machine, *properties: str, unit: str = UNIT) -> dict[str, str]:
+    """Return the values of properties of a unit, by name. The default is the broker's unit."""
+    text = machine.run("systemctl", "show", unit, *(f"--property={name}" for name in properties))
     return dict(line.split("=", 1) for line in text.splitlines())

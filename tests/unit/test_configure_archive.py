@@ -7,7 +7,9 @@ import collections.abc
 import io
 import os
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,6 +64,59 @@ def test_configuration_archive_with_wrong_checksum_installs_nothing(tmp_path: Pa
             {"archive": str(archive), "sha256": "0" * 64, "base": str(tmp_path / "base")}, check=False
         )
     assert not (tmp_path / "base").exists()
+
+
+UNIT = {"systemd/x.service": ConfigurationFile(b"[Unit]\n", 0o644)}
+
+
+def configure(root: Path, check: bool = False, **parameters: str) -> dict[str, Any]:
+    unit, base = str(root / "units/x.service"), str(root / "base")
+    result: dict[str, Any] = install_or_restore_configuration({"base": base, "unit": unit, **parameters}, check)
+    return result
+
+
+def archive_of(path: Path, tree: Mapping[str, ConfigurationFile]) -> str:
+    path.write_bytes(pack_configuration(tree))
+    return str(path)
+
+
+def test_unit_of_configuration_is_copied_and_follows_restored_version(tmp_path: Path) -> None:
+    unit = tmp_path / "units/x.service"
+    unit.parent.mkdir()
+    first = configure(tmp_path, archive=archive_of(tmp_path / "1.tar", UNIT))
+    assert not unit.is_symlink()
+    assert unit.read_text() == "[Unit]\n"
+    assert unit.stat().st_mode & 0o7777 == 0o644
+    newer = UNIT | {"systemd/x.service": ConfigurationFile(b"[Service]\n", 0o644)}
+    assert configure(tmp_path, archive=archive_of(tmp_path / "2.tar", newer))["changed"]
+    assert unit.read_text() == "[Service]\n"
+    configure(tmp_path, version=first["version"])
+    assert unit.read_text() == "[Unit]\n"
+    configure(tmp_path, archive=archive_of(tmp_path / "3.tar", TREE))
+    assert unit.read_text() == "[Unit]\n"
+
+
+@pytest.mark.parametrize("installed", ["link", "edited", "mode", "missing"])
+def test_unit_that_is_no_copy_is_replaced_without_restart_of_broker(tmp_path: Path, installed: str) -> None:
+    archive, unit = archive_of(tmp_path / "1.tar", UNIT), tmp_path / "units/x.service"
+    unit.parent.mkdir()
+    configure(tmp_path, archive=archive)
+    assert not configure(tmp_path, archive=archive)["changed"]
+    if installed == "mode":
+        unit.chmod(0o600)
+    else:
+        unit.unlink()
+    if installed == "link":
+        unit.symlink_to(tmp_path / "base/current/systemd/x.service")
+    elif installed == "edited":
+        unit.write_text("[Unit]\nDescription=edited\n")
+    assert configure(tmp_path, archive=archive, check=True)["changed"]
+    assert unit.is_symlink() == (installed == "link")
+    result = configure(tmp_path, archive=archive)
+    assert (result["changed"], result["restart_required"], result["changed_files"]) == (True, False, [])
+    assert not unit.is_symlink()
+    assert (unit.read_text(), unit.stat().st_mode & 0o7777) == ("[Unit]\n", 0o644)
+    assert not configure(tmp_path, archive=archive)["changed"]
 
 
 def test_error_of_configuration_install_names_user_that_host_lacks(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from activemq_fleet.node.watchdog.watchdog_installation import (
     remove_watchdog,
 )
 
-UNIT = "/var/lib/activemq/x/current/systemd/x-watchdog.service"
 SYSTEMCTL = """#!/bin/sh
 echo "$*" >> {log}
 case $1 in
@@ -33,6 +32,8 @@ class Host:
     def __init__(self, root: Path) -> None:
         self.log, self.state = root / "log", root / "state"
         (root / "units").mkdir()
+        self.unit = root / "x-watchdog.service"
+        self.unit.write_text("[Unit]\n")
         self.paths = WatchdogPaths("x", str(root / "sbin"), str(root / "units"))
         self.set_unit_state(LoadState="not-found", ActiveState="inactive", UnitFileState="", NeedDaemonReload="no")
 
@@ -58,50 +59,67 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 
 
 def test_watchdog_is_installed_linked_enabled_and_started_once(host: Host) -> None:
-    assert install_and_start_watchdog(host.paths, b"program", UNIT) == [
+    assert install_and_start_watchdog(host.paths, b"program", str(host.unit)) == [
         f"installed {host.paths.program}",
-        f"linked {host.paths.link}",
+        f"installed {host.paths.unit_file}",
         "enabled x-watchdog.service",
         "started x-watchdog.service",
     ]
     assert host.take_calls() == ["daemon-reload", "enable x-watchdog.service", "start x-watchdog.service"]
     assert Path(host.paths.program).read_bytes() == b"program"
     assert Path(host.paths.program).stat().st_mode & 0o777 == 0o755
-    assert str(Path(host.paths.link).readlink()) == UNIT
-    assert install_and_start_watchdog(host.paths, b"program", UNIT) == []
+    assert not Path(host.paths.unit_file).is_symlink()
+    assert Path(host.paths.unit_file).read_bytes() == host.unit.read_bytes()
+    assert Path(host.paths.unit_file).stat().st_mode & 0o7777 == 0o644
+    assert install_and_start_watchdog(host.paths, b"program", str(host.unit)) == []
     assert host.take_calls() == []
 
 
 def test_new_program_or_unit_restarts_watchdog(host: Host) -> None:
-    install_and_start_watchdog(host.paths, b"program", UNIT)
-    assert install_and_start_watchdog(host.paths, b"newer", UNIT)[-1] == "restarted x-watchdog.service"
+    install_and_start_watchdog(host.paths, b"program", str(host.unit))
+    assert install_and_start_watchdog(host.paths, b"newer", str(host.unit))[-1] == "restarted x-watchdog.service"
     host.take_calls()
     host.set_unit_state(LoadState="loaded", ActiveState="active", UnitFileState="enabled", NeedDaemonReload="yes")
-    assert install_and_start_watchdog(host.paths, b"newer", UNIT) == ["restarted x-watchdog.service"]
+    assert install_and_start_watchdog(host.paths, b"newer", str(host.unit)) == ["restarted x-watchdog.service"]
     assert host.take_calls() == ["daemon-reload", "restart x-watchdog.service"]
 
 
+def test_watchdog_unit_that_is_link_is_replaced_by_copy(host: Host) -> None:
+    install_and_start_watchdog(host.paths, b"program", str(host.unit))
+    Path(host.paths.unit_file).unlink()
+    Path(host.paths.unit_file).symlink_to(host.unit)
+    assert install_and_start_watchdog(host.paths, b"program", str(host.unit)) == [
+        f"installed {host.paths.unit_file}",
+        "restarted x-watchdog.service",
+    ]
+    assert not Path(host.paths.unit_file).is_symlink()
+    assert host.unit.read_text() == "[Unit]\n"
+
+
 def test_mode_of_watchdog_program_is_repaired(host: Host) -> None:
-    install_and_start_watchdog(host.paths, b"program", UNIT)
+    install_and_start_watchdog(host.paths, b"program", str(host.unit))
     Path(host.paths.program).chmod(0o600)
-    assert install_and_start_watchdog(host.paths, b"program", UNIT)[0] == f"installed {host.paths.program}"
+    assert install_and_start_watchdog(host.paths, b"program", str(host.unit))[0] == f"installed {host.paths.program}"
     assert Path(host.paths.program).stat().st_mode & 0o7777 == 0o755
 
 
 def test_watchdog_module_in_check_mode_reports_changes_and_makes_none(host: Host) -> None:
     paths = WatchdogPaths("x", host.paths.directory, host.paths.units, check=True)
-    assert install_and_start_watchdog(paths, b"program", UNIT) == [f"installed {paths.program}", f"linked {paths.link}"]
-    install_and_start_watchdog(host.paths, b"program", UNIT)
+    assert install_and_start_watchdog(paths, b"program", str(host.unit)) == [
+        f"installed {paths.program}",
+        f"installed {paths.unit_file}",
+    ]
+    install_and_start_watchdog(host.paths, b"program", str(host.unit))
     host.take_calls()
-    assert remove_watchdog(paths) == [f"removed {paths.link}", f"removed {paths.program}"]
+    assert remove_watchdog(paths) == [f"removed {paths.unit_file}", f"removed {paths.program}"]
     assert host.take_calls() == []
     assert Path(paths.program).exists()
 
 
 def test_watchdog_is_removed_even_if_systemd_cannot_disable_unit(host: Host) -> None:
-    install_and_start_watchdog(host.paths, b"program", UNIT)
+    install_and_start_watchdog(host.paths, b"program", str(host.unit))
     host.take_calls()
-    assert remove_watchdog(host.paths) == [f"removed {host.paths.link}", f"removed {host.paths.program}"]
+    assert remove_watchdog(host.paths) == [f"removed {host.paths.unit_file}", f"removed {host.paths.program}"]
     assert host.take_calls() == ["stop x-watchdog.service", "disable x-watchdog.service", "daemon-reload"]
     assert not Path(host.paths.program).exists()
     assert remove_watchdog(host.paths) == []
@@ -110,7 +128,7 @@ def test_watchdog_is_removed_even_if_systemd_cannot_disable_unit(host: Host) -> 
 def test_watchdog_unit_that_systemd_does_not_load_is_error(host: Host) -> None:
     host.set_unit_state(LoadState="bad-setting", ActiveState="inactive", UnitFileState="", NeedDaemonReload="no")
     with pytest.raises(NodeError, match=r"does not load .* \(LoadState bad-setting\)"):
-        install_and_start_watchdog(host.paths, b"program", UNIT)
+        install_and_start_watchdog(host.paths, b"program", str(host.unit))
 
 
 def test_new_unit_of_watchdog_requires_no_restart_of_broker() -> None:

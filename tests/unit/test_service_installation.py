@@ -12,14 +12,6 @@ from activemq_fleet.node.fence.guard_installation import guard_program_content
 from activemq_fleet.node.service_installation import pending_service_changes
 from activemq_fleet.node.watchdog.watchdog_installation import watchdog_program_content
 
-CURRENT = "/var/lib/activemq/x/current/systemd"
-SERVICE: dict[str, Any] = {
-    "instance": "x",
-    "unit": f"{CURRENT}/x.service",
-    "enabled": True,
-    "guard": True,
-    "watchdog": f"{CURRENT}/x-watchdog.service",
-}
 SYSTEMCTL = """#!/bin/sh
 [ "$1" = show ] || exit 1
 for unit; do :; done
@@ -32,7 +24,15 @@ class Host:
 
     def __init__(self, root: Path) -> None:
         self.programs, self.units, self.states = root / "sbin", root / "units", root / "states"
-        for directory in (self.programs, self.units, self.states):
+        self.current = root / "current"
+        self.service: dict[str, Any] = {
+            "instance": "x",
+            "unit": f"{self.current}/x.service",
+            "enabled": True,
+            "guard": True,
+            "watchdog": f"{self.current}/x-watchdog.service",
+        }
+        for directory in (self.programs, self.units, self.states, self.current):
             directory.mkdir()
         self.guard, self.watchdog = self.programs / "x-guard", self.programs / "x-watchdog"
         self.guard.write_bytes(guard_program_content(sys.executable))
@@ -40,7 +40,9 @@ class Host:
         for program in (self.guard, self.watchdog):
             program.chmod(0o755)
         for name in ("x.service", "x-watchdog.service"):
-            (self.units / name).symlink_to(f"{CURRENT}/{name}")
+            for unit in (self.units / name, self.current / name):
+                unit.write_text(f"[Unit]\nDescription={name}\n")
+                unit.chmod(0o644)
             self.set_unit_state(name)
 
     def set_unit_state(self, name: str, **changes: str) -> None:
@@ -48,7 +50,7 @@ class Host:
         (self.states / name).write_text("".join(f"{key}={value}\n" for key, value in (state | changes).items()))
 
     def pending_changes(self, **changes: object) -> list[str]:
-        return pending_service_changes(SERVICE | changes, sys.executable, str(self.programs), str(self.units))
+        return pending_service_changes(self.service | changes, sys.executable, str(self.programs), str(self.units))
 
 
 @pytest.fixture
@@ -72,18 +74,28 @@ def test_new_host_has_pending_changes_for_each_part_of_service(host: Host) -> No
     host.set_unit_state("x.service", LoadState="not-found", UnitFileState="")
     assert host.pending_changes() == [
         f"install {host.guard}",
-        f"link {host.units}/x.service",
+        f"install {host.units}/x.service",
         "enable x.service",
         f"installed {host.watchdog}",
-        f"linked {host.units}/x-watchdog.service",
+        f"installed {host.units}/x-watchdog.service",
     ]
 
 
-def test_outdated_guard_and_link_are_pending_changes(host: Host) -> None:
+def test_outdated_guard_and_unit_are_pending_changes(host: Host) -> None:
     host.guard.write_bytes(b"older")
-    (host.units / "x.service").unlink()
-    (host.units / "x.service").symlink_to("/elsewhere/x.service")
-    assert host.pending_changes() == [f"install {host.guard}", f"link {host.units}/x.service"]
+    (host.units / "x.service").write_text("[Unit]\n")
+    assert host.pending_changes() == [f"install {host.guard}", f"install {host.units}/x.service"]
+
+
+def test_units_that_are_links_to_configuration_are_pending_changes(host: Host) -> None:
+    """At boot, systemd does not find a link to a file system that is mounted later."""
+    for name in ("x.service", "x-watchdog.service"):
+        (host.units / name).unlink()
+        (host.units / name).symlink_to(host.current / name)
+    assert host.pending_changes() == [
+        f"install {host.units}/x.service",
+        f"installed {host.units}/x-watchdog.service",
+    ]
 
 
 def test_programs_that_account_of_broker_cannot_execute_are_pending_changes(host: Host) -> None:

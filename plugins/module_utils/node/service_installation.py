@@ -11,6 +11,7 @@ from typing import Any
 from .errors import NodeError
 from .fence.guard_installation import guard_program_path, install_or_remove_guard
 from .host_paths import PROGRAM_DIRECTORY
+from .install.unit_files import is_unit_installed
 from .process.proc import properties_of_systemd_units
 from .watchdog.watchdog_installation import WatchdogPaths, install_or_remove_watchdog
 
@@ -32,9 +33,9 @@ def pending_service_changes(
     has_guard_change = install_or_remove_guard(guard, python, is_required=service["guard"], check=True)
     changes = [f"{'install' if service['guard'] else 'remove'} {guard}"] if has_guard_change else []
     name = f"{instance}.service"
-    link = os.path.join(units, name)
-    if not os.path.islink(link) or os.readlink(link) != service["unit"]:
-        changes.append(f"link {link}")
+    path = os.path.join(units, name)
+    if not is_unit_installed(path, service["unit"]):
+        changes.append(f"install {path}")
     properties = properties_of_systemd_units("UnitFileState,NeedDaemonReload", [name])
     if not properties or (properties[0].get("UnitFileState") == "enabled") != service["enabled"]:
         changes.append(f"{'enable' if service['enabled'] else 'disable'} {name}")

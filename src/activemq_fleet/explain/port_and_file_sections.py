@@ -125,7 +125,7 @@ def files_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
     if watchdog := watchdog_unit_relative_path(broker):
         uses[watchdog] = f"the service unit of the watchdog, which {_WATCHES[settings.watchdog]}"
     if settings.service == "systemd":
-        uses[systemd_unit_relative_path(broker)] += f", linked from /etc/systemd/system/{settings.instance}.service"
+        uses[systemd_unit_relative_path(broker)] += f", copied to /etc/systemd/system/{settings.instance}.service"
     entries = [
         variable_entry(settings, "base", "below", paths.current, why="a symbolic link to the installed version"),
         variable_entry(

@@ -27,6 +27,7 @@ from ..masking import mask_text
 from ..process.proc import find_broker_process
 from ..text_lines import split_lines
 from .configuration_install import KEEP, InstallationOutcome, Owners, install_configuration, restore_installed_version
+from .unit_files import install_unit
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "archive": {"type": "path"},
@@ -39,6 +40,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "group": {"type": "str"},
     "keep": {"type": "int", "default": KEEP},
     "version": {"type": "str"},
+    "unit": {"type": "path"},
     "validate": {"type": "list", "elements": "str"},
 }
 _TIMEOUT = 60
@@ -56,6 +58,7 @@ def install_or_restore_configuration(parameters: Mapping[str, Any], check: bool)
     layout = ConfigurationPaths(base, parameters.get("link"), parameters.get("data"))
     try:
         outcome = _install_or_restore(layout, parameters, check)
+        is_unit_changed = _install_unit(layout, parameters.get("unit"), check)
         is_restart_pending = _needs_restart(layout, outcome, check)
     except OSError as error:
         raise NodeError(
@@ -63,7 +66,7 @@ def install_or_restore_configuration(parameters: Mapping[str, Any], check: bool)
             "and run the playbook again"
         ) from None
     return {
-        "changed": outcome.changed,
+        "changed": outcome.changed or is_unit_changed,
         "version": outcome.version,
         "previous": outcome.previous,
         "changed_files": list(outcome.changed_files),
@@ -98,6 +101,17 @@ def _install_or_restore(layout: ConfigurationPaths, parameters: Mapping[str, Any
     return install_configuration(
         layout, tree, owners, keep, check, validate=lambda directory: _run_validation_commands(commands, directory)
     )
+
+
+def _install_unit(layout: ConfigurationPaths, path: str | None, check: bool) -> bool:
+    """Copy the unit file of the version in force to ``path``, and return whether it changed.
+
+    Without ``path``, or if the version contains no such unit, nothing is changed.
+    """
+    if not path:
+        return False
+    source = os.path.join(layout.current, "systemd", os.path.basename(path))
+    return os.path.exists(source) and install_unit(path, source, check=check)
 
 
 def _run_validation_commands(commands: Sequence[str], directory: str) -> None:

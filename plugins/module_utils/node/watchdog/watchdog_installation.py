@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from ..errors import NodeError
 from ..files import disk
 from ..install.program_archive import PROGRAM_MODE, is_program_installed, pack_program
+from ..install.unit_files import install_unit
 from ..process.service_names import watchdog_service_name
 from ..text_lines import split_lines
 from . import watchdog_cli
@@ -51,7 +52,7 @@ class WatchdogPaths:
         return os.path.join(self.directory, watchdog_service_name(self.instance))
 
     @property
-    def link(self) -> str:
+    def unit_file(self) -> str:
         return os.path.join(self.units, self.name)
 
 
@@ -68,7 +69,7 @@ def install_or_remove_watchdog(place: WatchdogPaths, python: str, unit: str | No
 def install_and_start_watchdog(place: WatchdogPaths, program: bytes, unit: str) -> list[str]:
     """Install, enable and start a broker's watchdog, a systemd service, on this host.
 
-    Returns what was done, one line each. Links its unit. Raises NodeError, OSError.
+    Returns what was done, one line each. Copies its unit. Raises NodeError, OSError.
     """
     done = []
     if not is_program_installed(place.program, program):
@@ -76,10 +77,8 @@ def install_and_start_watchdog(place: WatchdogPaths, program: bytes, unit: str) 
         if not place.check:
             os.makedirs(place.directory, 0o755, exist_ok=True)
             disk.replace_file(place.program, program, PROGRAM_MODE)
-    if _target(place.link) != unit:
-        done.append(f"linked {place.link}")
-        if not place.check:
-            disk.set_symlink_target(place.link, unit)
+    if install_unit(place.unit_file, unit, check=place.check):
+        done.append(f"installed {place.unit_file}")
     if place.check and done:
         return done
     return [*done, *_run(place, new=bool(done))]
@@ -94,7 +93,7 @@ def _run(place: WatchdogPaths, *, new: bool) -> list[str]:
         shown = _show(place)
     if shown.get("LoadState") != "loaded":
         raise NodeError(
-            f"systemd does not load the unit file {place.link} of the watchdog (LoadState "
+            f"systemd does not load the unit file {place.unit_file} of the watchdog (LoadState "
             f"{shown.get('LoadState')}): run systemctl status {place.name} on this host, and correct the cause"
         )
     if shown.get("UnitFileState") != "enabled":
@@ -112,16 +111,16 @@ def _run(place: WatchdogPaths, *, new: bool) -> list[str]:
 def remove_watchdog(place: WatchdogPaths) -> list[str]:
     """Remove a broker's watchdog, a systemd service, from this host.
 
-    It is stopped first. Returns what was done, one line each. Removes its program and unit link.
+    It is stopped first. Returns what was done, one line each. Removes its program and unit file.
     """
     done = []
-    if os.path.lexists(place.link):
-        done.append(f"removed {place.link}")
-        # A unit whose link has no target cannot be disabled, only stopped.
+    if os.path.lexists(place.unit_file):
+        done.append(f"removed {place.unit_file}")
+        # An invalid unit, such as a link without a target, cannot be disabled, only stopped.
         _systemctl(place, "stop", place.name)
         _systemctl(place, "disable", place.name, refused=True)
         if not place.check:
-            for path in (place.link, os.path.join(place.units, f"{place.instance}.service.wants", place.name)):
+            for path in (place.unit_file, os.path.join(place.units, f"{place.instance}.service.wants", place.name)):
                 disk.remove_file_or_link(path)
         _systemctl(place, "daemon-reload")
     if os.path.lexists(place.program):
@@ -129,13 +128,6 @@ def remove_watchdog(place: WatchdogPaths) -> list[str]:
         if not place.check:
             disk.remove_file_or_link(place.program)
     return done
-
-
-def _target(link: str) -> str | None:
-    try:
-        return os.readlink(link)
-    except OSError:
-        return None
 
 
 def _show(place: WatchdogPaths) -> dict[str, str]:
