@@ -44,8 +44,8 @@ def test_role_message_contains_line_break_only_inside_expression(file: Path) -> 
 @pytest.mark.parametrize(
     ("changed_by_host", "message"),
     [
-        ({"a1": ["a1", "a2"], "a2": ["a1", "a2"], "b2": []}, "keep the new configuration: a1, a2."),
-        ({"b2": []}, "No other broker was started or restarted."),
+        ({"a1": ["a1", "a2"], "a2": ["a1", "a2"], "b2": []}, "keep the new configuration: a1, a2. These hosts were"),
+        ({"b2": []}, "No other broker was started or restarted. These hosts were not reached, and still have the new"),
     ],
 )
 def test_failed_site_reports_brokers_that_were_changed_before(
@@ -57,7 +57,8 @@ def test_failed_site_reports_brokers_that_were_changed_before(
     }
     failing: dict[str, object] = {
         "__activemq_first_failure": "its port is taken",
-        "__activemq_broker_state": {"previous": "1a2b"},
+        "__activemq_previous_version": "1a2b",
+        "__activemq_rollback_of_others": {"results": [{"unreachable": True, "item": {"key": "c1"}}, {"skipped": True}]},
         "__activemq_state_after_rollback": {"state": "active"},
         "__activemq_planned_starts": {"hosts": ["a1", "a2", "b1", "b2", "c1"]},
         "__activemq_next_step": {"progress": {"done": []}},
@@ -78,7 +79,8 @@ def test_failed_site_reports_brokers_that_were_changed_before(
     )
     assert completed.returncode == 2
     assert message in completed.stdout
-    assert "and is active" in completed.stdout
+    assert "at the next start: c1. All other brokers" in completed.stdout
+    assert "configuration 1a2b again, and is active" in completed.stdout
 
 
 @some_situations(1)
@@ -104,12 +106,13 @@ def test_failed_start_of_broker_names_its_logs_once(
         "ansible_failed_result": failed_result,
         "__activemq_site": {"brokers": {"a1": {"base": "/srv/orders", "instance": "orders"}}},
         "__activemq_broker_state": {"previous": None},
+        "__activemq_planned_starts": {"hosts": []},
     }
     inventory, play = tmp_path / "inventory.yml", tmp_path / "play.yml"
     inventory.write_text(yaml.safe_dump({"all": {"hosts": {"a1": variables}}}))
     role_variables = str(REPOSITORY / "roles/broker/vars/main.yml")
     play.write_text(
-        yaml.safe_dump([{"hosts": "a1", "gather_facts": False, "vars_files": [role_variables], "tasks": tasks[:2]}])
+        yaml.safe_dump([{"hosts": "a1", "gather_facts": False, "vars_files": [role_variables], "tasks": tasks[:3]}])
     )
     completed = subprocess.run(
         [Path(sys.executable).parent / "ansible-playbook", "-i", inventory, play],
