@@ -217,8 +217,9 @@ generations:
   returned: always
 store_access:
   description:
-    - The reason why the account of the process cannot open the lock of the store in RV(store). Empty if it can open the
-      lock. A standby that cannot open the lock logs that another broker holds the lock.
+    - The reason why the broker cannot acquire the lock of the store in RV(store) - its account cannot open the lock, or
+      a guard has fenced the store, and the broker runs without a guard. Otherwise empty. A standby that cannot open the
+      lock logs that another broker holds the lock.
   type: str
   version_added: 0.2.0
   returned: always

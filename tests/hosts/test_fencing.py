@@ -158,9 +158,13 @@ def test_collect_gathers_messages_of_guards_and_lists_generations(controller: Co
 
 @in_every_situation
 def test_fence_is_removed_and_added_without_message_loss(controller: Controller) -> None:
-    output = checked_output(controller.run_playbook("site"), 2)
-    assert "was made with activemq_fence: guard" in output
-    assert "Set activemq_fence to guard, or run the playbook unfence for pair orders-mq01 first" in output
+    for playbook in ("site", "upgrade"):
+        output = checked_output(controller.run_playbook(playbook), 2)
+        assert "was made with activemq_fence: guard" in output
+        assert "Set activemq_fence to guard, or run the playbook unfence for pair orders-mq01 first" in output
+    for machine in controller.rack.machines:
+        assert guard_pids(machine)
+        machine.run("test", "-x", "/usr/local/sbin/activemq-guard")
     unfence = ["unfence", *FENCED, "-e", "activemq_target=orders-mq01"]
     assert "no longer has a fence" not in checked_output(controller.run_playbook(*unfence, "--check"))
     wait_for_pair(controller.rack.machines)

@@ -148,10 +148,9 @@ def no_access(pair: Pair) -> Iterator[Refusal]:
     pair.active.run("sh", "-c", f"chown root {lock} && chmod 0600 {lock}")
     try:
         messages = tuple(
-            f"{host.name}: the account of the broker cannot lock the store {STORE}"
-            for host in (pair.active, pair.standby)
+            f"{host.name}: the broker cannot lock the store {STORE}" for host in (pair.active, pair.standby)
         )
-        yield Refusal((*messages, "Correct the mount options of the shared directory, or the owner of the files in it"))
+        yield Refusal((*messages, "the mount options of the shared directory, or the owner of the files in it"))
     finally:
         pair.active.run("sh", "-c", f"chown activemq {lock} && chmod 0644 {lock}")
 

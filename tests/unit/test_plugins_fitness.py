@@ -175,6 +175,21 @@ def test_health_of_store_has_marker_and_free_space(base: ConfigurationPaths, sto
     assert sorted(facts["free"]) == sorted([base.base, str(store)])  # type: ignore[call-overload]
 
 
+@pytest.mark.parametrize(("guard", "problem"), [(None, "the broker runs without a guard"), (7, "")])
+def test_broker_without_guard_cannot_lock_fenced_store(
+    base: ConfigurationPaths, store: Path, monkeypatch: pytest.MonkeyPatch, guard: int | None, problem: str
+) -> None:
+    (store / "lock").unlink()
+    (store / "lock").mkdir()
+    (store / "fence").mkdir()
+    (store / "fence/lock").touch()
+    monkeypatch.setattr(broker_health, "guard_pid_of_broker", lambda _process: guard)
+    with process_with_open_files() as running:
+        access = str(gather_health(base, running, store=str(store))["store_access"])
+    assert (problem in access, bool(access)) == (True, bool(problem))
+    assert gather_health(base, store=str(store))["store_access"] == ""
+
+
 def test_store_that_does_not_exist_is_unused(base: ConfigurationPaths, store: Path) -> None:
     facts = gather_health(base, store=f"{store}/none")
     assert (facts["store_used"], facts["store_access"]) == (False, f"the store directory {store}/none does not exist")

@@ -235,8 +235,8 @@ def _store_problems(node: ObservedNode, settle: float) -> Iterator[UnmetPrecondi
         return
     if node.store_access:
         yield UnmetPrecondition(
-            f"{node.host}: the account of the broker cannot lock the store {node.store} ({node.store_access}). Correct "
-            "the mount options of the shared directory, or the owner of the files in it",
+            f"{node.host}: the broker cannot lock the store {node.store} ({node.store_access}). Correct this error, "
+            "such as the mount options of the shared directory, or the owner of the files in it",
             min(settle, HUNG),
         )
     elif node.store_marker is None:

@@ -135,9 +135,9 @@ def _lock_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
         yield error_finding(
             "store-access",
             row.host,
-            f"the system account of the broker cannot lock the store: {row.evidence.store_access}",
-            f"on {row.host}, correct the mount options of the shared directory {row.evidence.store}, or the owner "
-            "of the files in this directory",
+            f"the broker cannot lock the store: {row.evidence.store_access}",
+            f"on {row.host}, correct this error, such as the mount options of the directory {row.evidence.store}, "
+            "or the owner of the files in this directory",
         )
 
 

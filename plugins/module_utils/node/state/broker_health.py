@@ -31,7 +31,13 @@ from ..install import jars
 from ..kahadb.risk_records import read_newest_risk_records_of_store
 from ..kahadb.store_marker import read_marker_pair_and_run_id
 from ..process.denied_access import describe_denied_path_access
-from ..process.proc import Process, open_files_with_descriptors, proc_status_field_words, seconds_since_boot
+from ..process.proc import (
+    Process,
+    guard_pid_of_broker,
+    open_files_with_descriptors,
+    proc_status_field_words,
+    seconds_since_boot,
+)
 from ..process.system_accounts import (
     AccountError,
     SystemAccount,
@@ -45,6 +51,10 @@ MIN_FREE_BYTES = 256 << 20
 space its next start may fail."""
 _HOME_OPTION = "-Dactivemq.home="
 _STORE_TIMEOUT = 10.0
+_UNGUARDED = (
+    "the store was made with activemq_fence: guard, but the broker runs without a guard, so it waits indefinitely for "
+    "the lock. Set activemq_fence to guard and run the playbook site, or run the playbook unfence for this pair"
+)
 
 
 def gather_release_drift_and_store_facts(
@@ -58,6 +68,8 @@ def gather_release_drift_and_store_facts(
     name = layout.current_version_name()
     current = read_installed_configuration(layout.directory(name)) if name else None
     store_facts = _store_evidence(store, process, layout.data) if store else {}
+    if process and store_facts.get("is_fenced") and guard_pid_of_broker(process) is None:
+        store_facts["access"] = _UNGUARDED
     free = {layout.base: _free_bytes(layout.base)}
     if store:
         free[store] = store_facts.get("free")
@@ -158,7 +170,7 @@ def _used_generation(process: Process, store: str) -> int | None:
 
 
 def _store_evidence(store: str, process: Process | None, data: str) -> dict[str, Any]:
-    """Return ``access``, ``marker``, ``used``, ``free``, ``in_force`` and ``generations`` of a store.
+    """Return ``access``, ``marker``, ``used``, ``free``, ``is_fenced``, ``in_force`` and ``generations`` of a store.
 
     All values are as the broker's process sees them. ``data``: the broker's data directory, by whose owner the store of
     a stopped broker is read.
@@ -190,9 +202,11 @@ def _account_of_stopped_broker(data: str) -> SystemAccount:
 
 
 def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
-    """Return ``access``, ``marker``, ``used``, ``free``, ``in_force``, ``generations`` and the records of a store.
+    """Return ``access``, ``marker``, ``used``, ``free``, ``is_fenced``, ``in_force``, ``generations`` and the records
+    of a store.
 
     All values are as the account of this process sees them. ``used`` is None if the store cannot be read.
+    ``is_fenced``: a guard has replaced the lock file of the store by a directory, which a broker cannot lock.
 
     Raises NodeError for an invalid store or marker; OSError.
     """
@@ -229,6 +243,7 @@ def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
         return {
             **store_facts,
             "access": _lock_access_problem(directory, root_prefix),
+            "is_fenced": directory.is_directory("lock"),
             "free": free,
         }
 

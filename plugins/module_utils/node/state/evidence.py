@@ -113,7 +113,7 @@ class BrokerEvidence:
 
     None means unknown, or none. ``frozen``: a signal stopped its process. ``age`` is the time since the start of the
     process in seconds, of a monotonic clock; ``clock`` is the host's time in seconds since the epoch. ``store_access``
-    is the reason why the broker's account cannot open the lock of the store, empty if it can. ``free`` has bytes by
+    is the reason why the broker cannot acquire the lock of the store, empty if it can. ``free`` has bytes by
     directory. ``release`` is the running release. ``store_used``: whether its store ever had content. ``generation`` is
     the generation of a fenced store whose files the broker has open, ``generation_in_force`` that of the guards' newest
     claim. ``store_marker`` are the lines of the store's marker. ``taken_ports`` are the ports of a standby on which
