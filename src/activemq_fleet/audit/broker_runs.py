@@ -98,6 +98,10 @@ class ObservedBrokerRun:
     """What the systemd journals show about the end of the run; None if they show nothing."""
     lacks_end: bool = False
     """True if the log lacks records that may show how the run ended."""
+    in_second_occurrence: bool = False
+    """True if the broker acquired its store in an hour that the clocks showed twice, and only the log of the other node
+    shows that this was the second occurrence of the hour.
+    """
 
     @property
     def was_active(self) -> bool:

@@ -106,7 +106,7 @@ class PairNode:
     number and time (seconds since the epoch) of those that its guard made of a fenced store. ``risks`` are the records
     in its store. ``state`` is the state of its broker when its logs were collected, at the time ``collected``; None
     where that is not known. ``times_before_gaps`` are the times of the last log records before missing parts of its
-    log.
+    log. ``timezone`` is that of the times in its log.
     """
 
     host: str
@@ -119,6 +119,7 @@ class PairNode:
     state: str | None = None
     collected: datetime | None = None
     times_before_gaps: tuple[datetime, ...] = ()
+    timezone: str = "UTC"
 
     def fencing_generation_at(self, moment: datetime | None) -> int | None:
         """Return the number of the fencing generation (store directory) of a broker at a given time.

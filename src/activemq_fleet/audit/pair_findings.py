@@ -32,6 +32,7 @@ from activemq_fleet.audit.operation_records import PlannedOperation
 from activemq_fleet.audit.pair_incidents import store_name_without_object_address, takeover_incidents_of_pair
 from activemq_fleet.audit.process_ends import hang_incidents, hangs_from_watchdog_records, set_unlogged_process_ends
 from activemq_fleet.audit.record_signs import FRAME, UNEXPLAINED
+from activemq_fleet.audit.repeated_hours import misread_periods
 from activemq_fleet.audit.state_spans import HostStateSpan, host_state_spans
 from activemq_fleet.audit.unexplained_records import UnexplainedRecordGroup, group_unexplained_records
 from activemq_fleet.logs.host_log_batches import LINES
@@ -203,17 +204,26 @@ def pair_findings_of_logs(
             periods[key] = LoggedMinute(
                 record_or_period.host, min(record_or_period.first, known.first), max(record_or_period.last, known.last)
             )
+    for host_evidence in evidence_by_host.values():
+        host_evidence.sort(key=lambda record: record.sequence)
+    logged_minutes = list(periods.values())
+    misread = misread_periods(findings.nodes, evidence_by_host, logged_minutes)
+    for period in misread:
+        evidence_by_host[period.host] = [period.correct_record(record) for record in evidence_by_host[period.host]]
+        logged_minutes = [period.correct_minute(minute) for minute in logged_minutes]
     for node in findings.nodes:
-        node_evidence = sorted(evidence_by_host.get(node.host, ()), key=lambda record: record.sequence)
+        node_evidence = evidence_by_host.get(node.host, [])
         of_runs = [record for record in node_evidence if record.kind in OF_RUNS]
-        runs = findings.runs[node.host] = observed_broker_runs(of_runs, list(periods.values()))
+        runs = findings.runs[node.host] = observed_broker_runs(of_runs, logged_minutes)
         mark_runs_with_missing_end(runs, node.times_before_gaps)
+        for run in runs:
+            run.in_second_occurrence = any(period.was_moved(run.host, run.store_acquired_at) for period in misread)
         of_units = unit_records.get(node.host, [])
         hangs = hangs_from_watchdog_records(of_units)
-        set_unlogged_process_ends(runs, of_units, hangs, list(periods.values()))
+        set_unlogged_process_ends(runs, of_units, hangs, logged_minutes)
         findings.incidents += host_incidents(node, node_evidence, runs)
         findings.incidents += hang_incidents(node, hangs, runs)
-        last = max((period.last for (host, _), period in periods.items() if host == node.host), default=None)
+        last = max((minute.last for minute in logged_minutes if minute.host == node.host), default=None)
         of_bridges = (record for record in node_evidence if record.kind in OF_RUNS or record.kind in OF_LINKS)
         bridges = bridges_from_log_evidence(of_bridges, last)
         for bridge in bridges:

@@ -313,7 +313,7 @@ def _incident_of_takeover(
         downtime_min=downtime.shortest,
         downtime_max=downtime.longest,
         began_from=measured.source,
-        certainty="proved" if certain and not lacks_end else "possible",
+        certainty="proved" if certain and not lacks_end and not run.in_second_occurrence else "possible",
         cause=_cause_of_takeover(run, previous_run, measured, end) + downtime.note,
         recorded=run.started,
     )
@@ -343,7 +343,13 @@ def _cause_of_takeover(
         )
         event = f"{ending}; {who}"
     recovered = " after its store had been recovered" if run.unclean else ""
-    return f"{event}{recovered}.{measured.note}"
+    occurrence = (
+        f" The local time of {short_name(run.host)} occurred twice in that night. The audit uses the second "
+        "occurrence, because the other node was still active at the first one."
+        if run.in_second_occurrence
+        else ""
+    )
+    return f"{event}{recovered}.{measured.note}{occurrence}"
 
 
 def _failed_takeovers(
@@ -400,7 +406,11 @@ def _both_active(first: ObservedBrokerRun, second: ObservedBrokerRun, skew: time
 
     It is None where the difference of the clocks can explain it.
     """
-    first_last, begin, second_last = _last_active_record(first), second.store_acquired_at, _last_active_record(second)
+    first_last, begin, second_last = (
+        last_active_record_time(first),
+        second.store_acquired_at,
+        last_active_record_time(second),
+    )
     if first_last is None or begin is None or second_last is None or first.store_acquired_at is None:
         return None
     if first_last <= begin + skew:
@@ -410,7 +420,7 @@ def _both_active(first: ObservedBrokerRun, second: ObservedBrokerRun, skew: time
     return None
 
 
-def _last_active_record(run: ObservedBrokerRun) -> datetime | None:
+def last_active_record_time(run: ObservedBrokerRun) -> datetime | None:
     """Return the time of the last record that shows that a node was active."""
     if run.end == "lost_lock" and run.ended and run.last and run.last > run.ended - _FINAL_RECORDS_TIME:
         return (

@@ -13,6 +13,8 @@ from activemq_fleet.errors import InputError
 
 _QUARTER_HOUR_SECONDS = 900
 """The number of seconds in a quarter of an hour. The offset of a zone changes only at a quarter of an hour."""
+_LONGEST_CLOCK_CORRECTION_SECONDS = 300
+"""The longest step back within a repeated hour that counts as a correction of the clock, and not as its second hour."""
 _NAMES_OF_UTC = ("UTC", "Z", "GMT", "ETC/UTC", "")
 _BEGINNING_OF_TIME = datetime(1970, 1, 1)
 
@@ -51,6 +53,28 @@ def time_zone_of(name: str) -> ZoneInfo | timezone:
         ) from None
 
 
+def first_occurrence_of_repeated_time(zone: str, moment: datetime) -> tuple[datetime, datetime] | None:
+    """Return begin and end (UTC) of the first occurrence of a repeated hour of an autumn night that contains a time.
+
+    Its second occurrence begins at its end, and is as long. The result is None for all other times.
+    """
+    if zone.upper() in _NAMES_OF_UTC or not _seconds_until_second_occurrence(zone, moment):
+        return None
+    shift = timedelta(seconds=_seconds_until_second_occurrence(zone, moment))
+    quarter_hour = timedelta(seconds=_QUARTER_HOUR_SECONDS)
+    end = moment - timedelta(seconds=moment.timestamp() % _QUARTER_HOUR_SECONDS) + quarter_hour
+    while _seconds_until_second_occurrence(zone, end):
+        end += quarter_hour
+    return end - shift, end
+
+
+def _seconds_until_second_occurrence(zone: str, moment: datetime) -> float:
+    """Return after how many seconds the local time of a moment occurs again; 0 if it does not."""
+    local = moment.astimezone(time_zone_of(zone))
+    first, second = (local.replace(fold=fold).utcoffset() or timedelta() for fold in (0, 1))
+    return 0 if local.fold else max((first - second).total_seconds(), 0)
+
+
 class LocalTimeConverter:
     """A converter of the local times in one log to UTC.
 
@@ -86,7 +110,7 @@ class LocalTimeConverter:
             before = int(seconds[index - 1]) if index else self._last_local_time
             if index and not is_ambiguous[index - 1]:
                 self._is_second_occurrence = False
-            if before is not None and before - seconds[index] > shift[index] // 2:
+            if before is not None and before - seconds[index] > _LONGEST_CLOCK_CORRECTION_SECONDS:
                 self._is_second_occurrence = True
             if self._is_second_occurrence:
                 utc_times[index] += shift[index]

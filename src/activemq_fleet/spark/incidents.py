@@ -181,6 +181,7 @@ def _describe_fleet(
                 host.state,
                 host.collected,
                 times_before_gaps.get(name, ()),
+                host.timezone or "UTC",
             )
             fleet.nodes.setdefault(pair, []).append(node)
             fleet.operations.setdefault(pair, []).extend(host.operations)

@@ -166,6 +166,7 @@ def audit_pair(
     states: Mapping[str, str] | None = None,
     collected: str = "",
     gaps: Mapping[str, str] | None = None,
+    timezone: str = "UTC",
 ) -> list[Incident]:
     """Return the incidents of the pair A and B from evidence in reverse order.
 
@@ -186,6 +187,7 @@ def audit_pair(
             state=states_by_host.get(host),
             collected=at,
             times_before_gaps=times_before_gaps.get(host, ()),
+            timezone=timezone,
         )
         for host in (A, B)
     ]
