@@ -18,6 +18,9 @@ from activemq_fleet.spark.input_directory import check_no_outside_links
 from activemq_fleet.spark.inputs import AuditedHost
 from activemq_fleet.spark.task_results import WrittenPart
 
+_BEGINNING_BYTES = 4096
+"""The number of first bytes by which a longer version of a file is recognized: they contain the times of records."""
+
 
 class FileFingerprint(NamedTuple):
     """The inode, size (bytes) and ctime (nanoseconds) of a file, by which an unchanged file is recognized."""
@@ -30,13 +33,15 @@ class FileFingerprint(NamedTuple):
 def file_fingerprints(root: Path) -> dict[str, FileFingerprint]:
     """Return the fingerprints (inode, size, ctime) of all files below a directory, by relative path.
 
+    Files and directories whose names begin with a dot or an underscore are left out, as Spark does not read them. These
+    are also the temporary files of ``rsync``.
     Raises InputError for a link that leads out of ``root``, and for an entry that is not a regular file.
     """
     check_no_outside_links(str(root))
     fingerprints = {}
     for directory, below, names in os.walk(root, followlinks=True):
         below[:] = [name for name in below if not name.startswith((".", "_"))]
-        for path in (Path(directory, name) for name in names):
+        for path in (Path(directory, name) for name in names if not name.startswith((".", "_"))):
             # The file may have been removed, or may be a dangling link. The audit itself reports unreadable files.
             with suppress(OSError):
                 status = path.stat()
@@ -45,15 +50,40 @@ def file_fingerprints(root: Path) -> dict[str, FileFingerprint]:
     return fingerprints
 
 
-def has_replaced_files(before: Mapping[str, FileFingerprint], after: Mapping[str, FileFingerprint]) -> bool:
-    """Return whether any collected file was replaced, given the fingerprints (inode, size) before and after.
+class CollectedFiles:
+    """The collected files below a directory at the beginning of an audit: their fingerprints, and their first bytes.
 
-    A file that is absent, or has become shorter, counts as replaced.
+    They show whether a file was replaced during the audit, so that some of its records may have been read twice.
     """
-    return any(
-        path not in after or after[path].inode != fingerprint.inode or after[path].size < fingerprint.size
-        for path, fingerprint in before.items()
-    )
+
+    def __init__(self, root: Path, fingerprints: Mapping[str, FileFingerprint]) -> None:
+        self._root = root
+        self._fingerprints = fingerprints
+        self._beginnings = {path: self._beginning(path) for path in fingerprints}
+
+    def replaced_file(self) -> str | None:
+        """Return the relative path of a file that was replaced since then; None without such a file.
+
+        A file that is absent, has become shorter, or begins with other bytes, counts as replaced. A longer version of
+        the same file does not, even if it is a new file under the same name, as ``rsync`` writes it.
+        """
+        after = file_fingerprints(self._root)
+        return next((path for path in self._fingerprints if self._was_replaced(path, after.get(path))), None)
+
+    def _was_replaced(self, path: str, after: FileFingerprint | None) -> bool:
+        before, beginning = self._fingerprints[path], self._beginnings[path]
+        if after is None or after.size < before.size:
+            return True
+        # The beginning of an empty file does not identify it.
+        return after.inode != before.inode and not (beginning and self._beginning(path).startswith(beginning))
+
+    def _beginning(self, path: str) -> bytes:
+        """Return the first bytes of a file; empty for a file that cannot be read, which the audit itself reports."""
+        try:
+            with (self._root / path).open("rb") as file:
+                return file.read(_BEGINNING_BYTES)
+        except OSError:
+            return b""
 
 
 def cached_events_fingerprint(host: AuditedHost, files: Mapping[str, FileFingerprint]) -> str:

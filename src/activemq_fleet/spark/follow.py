@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,14 +16,15 @@ from typing import TYPE_CHECKING
 from activemq_fleet import InputError
 from activemq_fleet.atomic_files import os_errors_as_output_errors
 from activemq_fleet.audit.evidence import SKEW
+from activemq_fleet.node.printable import escape_unprintable
 from activemq_fleet.spark.audit_job import read_and_write_log_events, write_audit_except_events
 from activemq_fleet.spark.datasets import AtomicJobOutput
 from activemq_fleet.spark.event_cache import (
+    CollectedFiles,
     EventCache,
     FileFingerprint,
     cached_events_fingerprint,
     file_fingerprints,
-    has_replaced_files,
 )
 from activemq_fleet.spark.inputs import AuditedHost, add_hosts_and_list_input_gaps, file_kind, list_audit_inputs
 from activemq_fleet.spark.paths import local_path
@@ -141,6 +143,7 @@ def _audit_once(
     skew: timedelta,
 ) -> bool:
     """Run an audit and return whether OUT was replaced; it is not if a log file was rolled and may be read twice."""
+    files = CollectedFiles(root, fingerprints)
     try:
         inputs, absent = add_hosts_and_list_input_gaps(list_audit_inputs(spark, logs, inventory_hosts), inventory_hosts)
         with AtomicJobOutput(spark, out) as output, temporary_settings(spark, shuffle_settings(spark, inputs)):
@@ -150,14 +153,27 @@ def _audit_once(
             host_fingerprints = {name: cached_events_fingerprint(inputs.hosts[name], fingerprints) for name in names}
             summaries = read_and_write_log_events(spark, output, inputs, cache, host_fingerprints)
             write_audit_except_events(spark, output, inputs, summaries, absent=absent, skew=skew, is_growing=True)
-            if has_replaced_files(fingerprints, file_fingerprints(root)):
+            if _reports_replaced_file(files):
                 return False
             output.commit()
     except Exception:
         # Spark listed the file, but did not find it later, because the file has a different name now.
-        if has_replaced_files(fingerprints, file_fingerprints(root)):
+        if _reports_replaced_file(files):
             return False
         raise
+    return True
+
+
+def _reports_replaced_file(files: CollectedFiles) -> bool:
+    """Return whether a file was replaced during an audit, and report it on stderr."""
+    path = files.replaced_file()
+    if path is None:
+        return False
+    print(
+        f"{escape_unprintable(path)} was rotated, truncated or removed during the audit, so some records may have been "
+        "read twice, or not at all. The audit runs again.",
+        file=sys.stderr,
+    )
     return True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,10 @@ import pytest
 from activemq_fleet.audit.aggregates import SortedSample
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.spark.event_cache import (
+    CollectedFiles,
     EventCache,
     cached_events_fingerprint,
     file_fingerprints,
-    has_replaced_files,
 )
 from activemq_fleet.spark.inputs import AuditedHost
 from activemq_fleet.spark.task_results import WrittenPart
@@ -70,16 +71,66 @@ def test_different_log_bytes_of_same_size_and_time_change_fingerprint(logs: Path
     assert cached_events_fingerprint(HOST, file_fingerprints(logs)) != cached_events_fingerprint(HOST, files_before)
 
 
-def test_rolled_or_truncated_log_counts_as_replaced_and_grown_log_does_not(logs: Path) -> None:
-    files_before, log = file_fingerprints(logs), logs / "a/activemq.log"
-    log.write_text("one line\nand another\n")
-    assert not has_replaced_files(files_before, file_fingerprints(logs))
-    log.write_text("")
-    assert has_replaced_files(files_before, file_fingerprints(logs))
-    log.rename(logs / "a/activemq.log.1")
-    assert has_replaced_files(files_before, file_fingerprints(logs))
-    log.write_text("one line\n")
-    assert has_replaced_files(files_before, file_fingerprints(logs))
+def replaced_file_after(logs: Path, change: Callable[[Path], object]) -> str | None:
+    """Return the file that was replaced since the beginning of an audit, after a change of the log of the host a."""
+    files = CollectedFiles(logs, file_fingerprints(logs))
+    change(logs / "a/activemq.log")
+    return files.replaced_file()
+
+
+def replace_by_rename(log: Path, text: str) -> None:
+    """Replace a log as ``rsync`` does: with a temporary file that gets the name of the log."""
+    temporary = log.with_name(".activemq.log.Ab12Cd")
+    temporary.write_text(text)
+    temporary.rename(log)
+
+
+def roll(log: Path, text: str) -> None:
+    """Roll a log, and write the first records of the new one."""
+    log.rename(log.with_name("activemq.log.1"))
+    log.write_text(text)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda log: log.write_text(""),
+        lambda log: log.unlink(),
+        lambda log: log.rename(log.with_name("activemq.log.1")),
+        lambda log: roll(log, ""),
+        lambda log: roll(log, "a new, longer first line\n"),
+        lambda log: replace_by_rename(log, "a new, longer first line\n"),
+    ],
+    ids=["truncated", "removed", "renamed", "rolled", "rolled and grown", "replaced after roll"],
+)
+def test_rolled_or_truncated_log_counts_as_replaced(logs: Path, change: Callable[[Path], object]) -> None:
+    assert replaced_file_after(logs, change) == "a/activemq.log"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda log: log.write_text("one line\nand another\n"),
+        lambda log: replace_by_rename(log, "one line\nand another\n"),
+        lambda log: replace_by_rename(log, "one line\n"),
+        lambda log: log.with_name("activemq.log.1").write_text("late\n"),
+    ],
+    ids=["grown", "replaced by longer version", "replaced by copy", "new file"],
+)
+def test_longer_version_of_log_does_not_count_as_replaced(logs: Path, change: Callable[[Path], object]) -> None:
+    assert replaced_file_after(logs, change) is None
+
+
+def test_empty_log_that_becomes_another_file_counts_as_replaced(logs: Path) -> None:
+    (logs / "a/activemq.log").write_text("")
+    assert replaced_file_after(logs, lambda log: replace_by_rename(log, "one line\n")) == "a/activemq.log"
+
+
+@pytest.mark.parametrize("name", [".activemq.log.Ab12Cd", "_SUCCESS"])
+def test_files_that_spark_does_not_read_have_no_fingerprint(logs: Path, name: str) -> None:
+    files_before = file_fingerprints(logs)
+    (logs / "a" / name).write_text("half a copy")
+    assert file_fingerprints(logs) == files_before
 
 
 def test_cached_events_of_host_are_reused_while_its_digest_is_unchanged(tmp_path: Path) -> None:
