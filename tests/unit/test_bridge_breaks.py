@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -54,6 +54,20 @@ def test_three_consecutive_breaks_of_bridge_are_reported_with_error() -> None:
     (bridge,) = flapping_bridges(repeated_breaks(3), NOW)
     assert (bridge["peer"], bridge["count"], bridge["error"]) == ("news-mq02", 3, ERROR)
     assert bridge["first"] < bridge["last"]
+
+
+def test_breaks_in_second_occurrence_of_repeated_hour_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        now = datetime(2026, 10, 25, 1, 30, tzinfo=UTC).timestamp()  # 02:30, for the second time
+        summer = now - 100 * 86400
+        earlier_records = [established_record(summer, 9), failed_record(summer + 3600, 9)]
+        (bridge,) = flapping_bridges([*earlier_records, *repeated_breaks(3, until=now - 1)], now)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert bridge["last"] == now - 1
 
 
 def test_error_of_stack_is_reported_if_release_logs_unfilled_placeholder() -> None:

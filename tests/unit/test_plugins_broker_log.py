@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -246,3 +248,49 @@ def test_error_in_broker_output_is_deepest_cause_without_count_of_frames(printed
 
 def test_broker_phase_without_log_is_unknown(tmp_path: Path) -> None:
     assert broker_log.read_broker_phase(str(tmp_path), 0) == UNKNOWN
+
+
+REPEATED_HOUR = datetime(2026, 10, 25, 0, 0, tzinfo=UTC).timestamp()
+"""The first occurrence of 02:00 in Berlin; the second one is 3600 s later."""
+
+
+@pytest.fixture
+def clock_in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[float], None]]:
+    """Set the time zone of this process to Europe/Berlin; yield a function that sets the time, in seconds."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield lambda now: monkeypatch.setattr(time, "time", lambda: now)
+    monkeypatch.undo()
+    time.tzset()
+
+
+def record_at(seconds: float, message: str) -> str:
+    """Return a record with a time in seconds after 02:00 in Berlin, first occurrence."""
+    return log_record(message, f"{datetime.fromtimestamp(REPEATED_HOUR + seconds):%Y-%m-%d %H:%M:%S}")
+
+
+@pytest.mark.parametrize("start", [-600, 600, 4200, 7800], ids=["before", "first", "second", "after"])
+@pytest.mark.parametrize("passed", [5, 1800, 86400])
+def test_standby_that_starts_in_repeated_hour_is_waiting(
+    tmp_path: Path, clock_in_berlin: Callable[[float], None], start: float, passed: float
+) -> None:
+    clock_in_berlin(REPEATED_HOUR + start + passed)
+    (tmp_path / "activemq.log").write_text(record_at(start + 3, FIRST_RECORD) + record_at(start + 4, LOCKED))
+    assert broker_log.read_broker_phase(str(tmp_path), REPEATED_HOUR + start).name == "waiting"
+    assert broker_log.unreadable_log_reason(str(tmp_path), REPEATED_HOUR + start) == ""
+
+
+def test_records_before_step_back_in_repeated_hour_are_of_earlier_process(
+    tmp_path: Path, clock_in_berlin: Callable[[float], None]
+) -> None:
+    clock_in_berlin(REPEATED_HOUR + 4600)
+    records = [record_at(1200, "Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) started"), record_at(4503, FIRST_RECORD)]
+    (tmp_path / "activemq.log").write_text("".join(records))
+    (record,) = broker_log.read_log_records(str(tmp_path), REPEATED_HOUR + 4500)
+    assert record.message == FIRST_RECORD
+
+
+@pytest.mark.parametrize("timestamp", ["0001-01-01 00:00:00", "9999-12-31 23:59:59"])
+def test_log_record_with_impossible_time_is_of_no_process(tmp_path: Path, timestamp: str) -> None:
+    (tmp_path / "activemq.log").write_text(log_record(LOCKED, timestamp))
+    assert broker_log.read_broker_phase(str(tmp_path), time.time() - 60) == UNKNOWN

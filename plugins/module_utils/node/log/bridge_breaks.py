@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..masking import mask_and_shorten
-from .broker_log import log_time_to_epoch_seconds
+from .broker_log import epoch_seconds_of_log_records
 from .kinds import parse_log_event
 from .log_records import Record
 
@@ -35,10 +35,11 @@ def flapping_bridges(records: Sequence[Record], now: float) -> list[dict[str, An
     established: dict[str, tuple[str, float]] = {}
     times: dict[str, list[float]] = {}
     errors: dict[str, Counter[str]] = {}
-    for event in filter(None, map(parse_log_event, records)):
-        if not event.kind.startswith("NET-"):
+    for record, logged_second in zip(records, epoch_seconds_of_log_records(records, now)):
+        event = parse_log_event(record)
+        if event is None or not event.kind.startswith("NET-"):
             continue
-        logged_at = log_time_to_epoch_seconds(event.record.time) + event.record.time.microsecond / 1e6
+        logged_at = logged_second + record.time.microsecond / 1e6
         local, peer = event.fields.get("local", ""), event.fields.get("peer", "")
         if event.kind == "NET-UP":
             established[local] = peer, logged_at

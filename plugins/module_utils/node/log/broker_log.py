@@ -58,7 +58,7 @@ def phase_of_process_since(records: Sequence[Record], since: float) -> Phase:
     ``since`` is in epoch seconds. Pure.
     """
     # No JVM starts a broker within one second: earlier records belong to the previous process.
-    process_phase = phase_after_records(record for record in records if _is_in_period(record, since + _TIME_TOLERANCE))
+    process_phase = phase_after_records(_records_in_period(records, since + _TIME_TOLERANCE))
     return replace(phase_after_records(records), has_started=process_phase.has_started)
 
 
@@ -69,7 +69,7 @@ def read_log_records(data_directory: str, since: float) -> list[Record]:
     epoch; of each file its last 4 MiB are read. Records have their stack traces, which can hold the error of a bridge.
     """
     lines = [*_read_last_lines(data_directory, f"{BROKER_LOG}.1"), *_read_last_lines(data_directory, BROKER_LOG)]
-    return [record for record in _complete_records(lines, stacks=True) if _is_in_period(record, since)]
+    return _records_in_period(list(_complete_records(lines, stacks=True)), since)
 
 
 def unreadable_log_reason(data_directory: str, since: float) -> str:
@@ -100,11 +100,12 @@ def last_logged_error(data_directory: str, since: float = 0) -> str:
 
     Its root cause is included. ``since`` is in seconds since the epoch.
     """
-    records = _complete_records(_read_last_lines(data_directory, BROKER_LOG), stacks=True)
+    complete_records = list(_complete_records(_read_last_lines(data_directory, BROKER_LOG), stacks=True))
+    records = _records_in_period(complete_records, since)
     errors = [
         record for record in records if record.level in _ERROR_LEVELS and not _CLIENT_CONNECTION.search(record.message)
     ]
-    if not errors or not _is_in_period(errors[-1], since):
+    if not errors:
         return ""
     return _join_error_and_cause(errors[-1].message, root_cause(errors[-1].stack.split("\n")))
 
@@ -173,20 +174,43 @@ def _complete_records(lines: Iterable[str], *, stacks: bool) -> Iterator[Record]
     return (record for record in parse_log(lines, stacks=stacks) if record.logger)
 
 
-def _is_in_period(record: Record, since: float) -> bool:
-    """Return whether a record was written after ``since`` and not in the future.
+def _records_in_period(records: Sequence[Record], since: float) -> list[Record]:
+    """Return the records that were written after ``since`` and not in the future, in the order of the log.
 
     The tolerance is 1.5 s, because the log has whole seconds.
     """
-    return since - _TIME_TOLERANCE <= log_time_to_epoch_seconds(record.time) <= time.time() + _TIME_TOLERANCE
+    now = time.time()
+    return [
+        record
+        for record, logged_at in zip(records, epoch_seconds_of_log_records(records, now))
+        if since - _TIME_TOLERANCE <= logged_at <= now + _TIME_TOLERANCE
+    ]
 
 
-def log_time_to_epoch_seconds(local_time: datetime) -> float:
-    """Return the local time of a log record in seconds since the epoch.
+def epoch_seconds_of_log_records(records: Sequence[Record], until: float) -> list[float]:
+    """Return the times of log records in seconds since the epoch, without milliseconds.
 
-    Milliseconds are left out.
+    The records are given in the order of the log, and were written until ``until``. In the hour that the clocks of an
+    autumn night show twice, the log has no record after a later one: times before a step back are those of the first
+    occurrence.
     """
-    return time.mktime(local_time.timetuple())
+    times = []
+    for record in reversed(records):
+        until = log_time_to_epoch_seconds(record.time, until)
+        times.append(until)
+    return times[::-1]
+
+
+def log_time_to_epoch_seconds(local_time: datetime, until: float) -> float:
+    """Return the local time of a log record in seconds since the epoch, without milliseconds.
+
+    A time that occurs twice, in an autumn night, is the second occurrence, if this is not after ``until``.
+    """
+    try:
+        first, second = (local_time.replace(microsecond=0, fold=fold).timestamp() for fold in (0, 1))
+    except (ValueError, OverflowError):  # Any client can write a record with a year such as 1.
+        return time.mktime(local_time.timetuple())
+    return second if first < second <= until + _TIME_TOLERANCE else first
 
 
 def phase_after_records(records: Iterable[Record]) -> Phase:

@@ -130,5 +130,5 @@ def _shorten_message(message: str) -> str:
 def _state_since(state: str, phase: Phase, started: float) -> float | None:
     """Return since when a broker is in its state: the time of the log record that shows it, else its start time."""
     if state in SERVING and phase.name == "started" and phase.time:
-        return log_time_to_epoch_seconds(phase.time)
+        return log_time_to_epoch_seconds(phase.time, time.time())
     return round(started, 3) if state in ("standby", "starting") else None

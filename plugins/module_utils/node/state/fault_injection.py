@@ -77,7 +77,7 @@ def wait_for_logged_broker_start(base: str, timeout: float) -> float | None:
         process = find_broker_process(layout.base)
         phase = broker_log.read_broker_phase(layout.data, process.start_time) if process else UNKNOWN
         if phase.name == "started" and phase.time:
-            return broker_log.log_time_to_epoch_seconds(phase.time) + phase.time.microsecond / 1e6
+            return broker_log.log_time_to_epoch_seconds(phase.time, time.time()) + phase.time.microsecond / 1e6
         if time.monotonic() > deadline:
             return None
         time.sleep(_POLL_SECONDS)
