@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import socket
@@ -167,6 +168,26 @@ def test_only_process_with_lock_is_reported_as_lock_holder(tmp_path: Path) -> No
             lock_held = [held_by_process.holds_store_lock(pid, str(store)) for pid in (process.pid, os.getpid())]
         process.kill()
     assert lock_held == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("locked", "is_held"),
+    [
+        ("#210", True),
+        ("0", True),
+        ("queue#3a#2f#2forders", True),
+        (".", True),
+        ("tmp_storage", False),
+        ("#210/nested", False),
+    ],
+)
+def test_lock_of_store_in_mkahadb_counts_as_lock_of_its_root(tmp_path: Path, locked: str, *, is_held: bool) -> None:
+    store = tmp_path / "kahadb"
+    (store / locked).mkdir(parents=True)
+    with (store / locked / "lock").open("w") as lock:
+        assert held_by_process.holds_store_lock(os.getpid(), str(store)) is False
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        assert held_by_process.holds_store_lock(os.getpid(), str(store)) is is_held
 
 
 def test_lock_holder_on_fuse_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

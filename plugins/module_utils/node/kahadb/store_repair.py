@@ -5,11 +5,11 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 from ..errors import NodeError
+from ..host_paths import MKAHADB_STORE_NAME
 from .cut_batch import has_cut_batch, remove_cut_batch
 from .index import (
     INDEX,
@@ -24,10 +24,6 @@ from .kept_index import KeptIndex
 from .moved_acks import begin_data_file_unless_locked
 from .rebuild_risk import RebuildRefusedError, find_rebuild_risk
 from .risk_records import record_rebuild_risk
-
-_MKAHADB_STORE_NAME = re.compile(r"(queue|topic)#3a#2f#2f.+|#210|0")
-"""The directory name of a store in an mKahaDB: from its destinations, or, for all other destinations, as in
-``Release.mkahadb_rest`` (MultiKahaDBPersistenceAdapter.nameFromDestinationFilter)."""
 
 
 def repair_killed_broker_stores(root: str, *, accept_loss: bool) -> Iterator[str]:
@@ -121,5 +117,5 @@ def store_directories(root: str) -> list[str]:
         names = sorted(os.listdir(root))
     except FileNotFoundError:
         return []
-    substores = (os.path.join(root, name) for name in names if _MKAHADB_STORE_NAME.fullmatch(name))
+    substores = (os.path.join(root, name) for name in names if MKAHADB_STORE_NAME.fullmatch(name))
     return [root, *filter(os.path.isdir, substores)]

@@ -14,6 +14,7 @@ import socket
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
+from ..host_paths import MKAHADB_STORE_NAME
 from ..text_lines import split_lines
 from .proc import open_files_with_descriptors, process_ids, read_proc_file
 
@@ -39,17 +40,18 @@ def process_account_listens_on_one_of(pid: int, addresses: Collection[tuple[str,
 
 
 def holds_store_lock(pid: int, store: str) -> bool | None:
-    """Return whether a process holds the lock of a kahaDB store.
+    """Return whether a process holds the lock of a kahaDB store, or of a store in an mKahaDB.
 
+    Brokers up to 5.8 lock each store in an mKahaDB, and not its root.
     Returns False also if its descriptors cannot be read. Returns None if the lock file is open on FUSE, as on
     GlusterFS: the kernel does not list locks of servers there.
     """
     with contextlib.suppress(OSError):
         store = os.readlink(store)  # with a guard this is a link to the generation in force
-    lock_path_end = [os.path.basename(os.path.normpath(store)), "lock"]
+    store_name = os.path.basename(os.path.normpath(store))
     try:
         # This does not access the file system, which may be a share whose server is unreachable.
-        numbers = [number for number, path in open_files_with_descriptors(pid) if path.split("/")[-2:] == lock_path_end]
+        numbers = [number for number, path in open_files_with_descriptors(pid) if _is_lock_of_store(path, store_name)]
     except OSError:
         return False
     lines = [line for number in numbers for line in split_lines(read_proc_file(pid, f"fdinfo/{number}"))]
@@ -57,6 +59,17 @@ def holds_store_lock(pid: int, store: str) -> bool | None:
         return True
     mounts = {line.split()[1] for line in lines if line.startswith("mnt_id:")}
     return None if any(_is_fuse(line) for line in _mount_lines(pid, mounts)) else False
+
+
+def _is_lock_of_store(path: str, store_name: str) -> bool:
+    """Return whether a path is that of the lock file of a store, or of a store in an mKahaDB, by the store's name."""
+    directories, _separator, name = path.rpartition("/")
+    if name != "lock":
+        return False
+    parent, _separator, directory = directories.rpartition("/")
+    return directory == store_name or (
+        os.path.basename(parent) == store_name and MKAHADB_STORE_NAME.fullmatch(directory) is not None
+    )
 
 
 def _mount_lines(pid: int, numbers: Collection[str]) -> list[str]:
