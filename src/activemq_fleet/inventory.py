@@ -226,7 +226,8 @@ def inventory_data_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], l
 
     inventory_hostvars = InventoryPrecedenceVariableManager(hostvars).hostvars
     hosts = ((str(host), inventory_hostvars.raw_get(host)) for host in inventory_hostvars)
-    members = {str(group): [str(host) for host in names] for group, names in groups.items()}
+    ordered_groups = host_names_by_group(hostvars._inventory)
+    members = {group: ordered_groups[group] for group in map(str, groups)}
     data = _read_hosts(hosts, members, loader, _PositionReader(file_and_line_by_activemq_variable, {}))
     return dataclasses.replace(data, findings=(*_file_findings(hostvars._inventory), *data.findings))
 
@@ -298,7 +299,7 @@ def _inventory_data_of(loaded: Any, name: str, reader: _PositionReader | None) -
         raise InputError(
             *(causes or [f"{name}: the inventory has no hosts{reason}: list hosts below `hosts:` of a group"])
         )
-    groups = {group: list(members) for group, members in loaded.inventory.get_groups_dict().items()}
+    groups = host_names_by_group(loaded.inventory)
     _raise_settings_error_if_any(loaded.stated.errors_by_host_for_variables_set_at_runtime())
     variables = ((host.name, loaded.stated.get_vars(host, stage="all")) for host in hosts)
     data = _read_hosts(variables, groups, loaded.loader, reader)
@@ -313,11 +314,32 @@ def _inventory_data_of(loaded: Any, name: str, reader: _PositionReader | None) -
     )
 
 
+def host_names_by_group(inventory: Any) -> dict[str, list[str]]:
+    """Return the names of each group's hosts: its own hosts, then those of its children level by level.
+
+    ``inventory`` is Ansible's. Its ``get_groups_dict`` iterates sets, so that hosts two levels below a group have
+    another order in each process.
+    """
+    return {str(name): _host_names_of_group(group) for name, group in inventory.groups.items()}
+
+
+def _host_names_of_group(group: Any) -> list[str]:
+    hosts: dict[str, None] = {}
+    members = {group.name: group}
+    pending = [group]
+    for member in pending:  # grows
+        hosts |= dict.fromkeys(str(host) for host in member.hosts if not (group.name == "all" and host.implicit))
+        children = [child for child in member.child_groups if child.name not in members]
+        members |= {child.name: child for child in children}
+        pending += children
+    return list(hosts)
+
+
 def _file_findings(inventory: Any) -> list[Finding]:
     """Return the findings about the files of a loaded inventory of Ansible."""
     from activemq_fleet._inventory_groups import conflicting_group_variables
 
-    groups = {str(group): [str(host) for host in hosts] for group, hosts in inventory.get_groups_dict().items()}
+    groups = host_names_by_group(inventory)
     files = (str(source) for source in inventory._inventory.processed_sources)
     layout = InventoryLayout(tuple(filter(os.path.isfile, files)), groups, frozenset(map(str, inventory.hosts)))
     conflicts = conflicting_group_variables(inventory, inventory._loader, inventory._sources)

@@ -491,3 +491,15 @@ def test_variables_whose_names_are_not_text_are_ignored(write_files: Write) -> N
 def test_template_in_naming_variable_is_error(write_files: Write) -> None:
     path = write_files({"hosts.yml": "all: {hosts: {orders-mq01-a: {activemq_pair: '{{ inventory_hostname }}'}}}\n"})
     assert "orders-mq01-a: activemq_pair is a template, but Ansible groups" in input_error_text(path)
+
+
+def test_hosts_of_group_come_level_by_level_in_order_of_files(tmp_path: Path) -> None:
+    """The order determines the priorities of load balancers; Ansible's order of deeper levels differs by process."""
+    names = [f"lb{number}" for number in range(1, 9)]
+    children: dict[str, Any] = {
+        f"site{number}": {"children": {f"rack{number}": {"hosts": {name: {}}}}} for number, name in enumerate(names)
+    }
+    groups = {"activemq_loadbalancers": {"hosts": {"lb9": {}}, "children": children}}
+    (tmp_path / "hosts.yml").write_text(json.dumps(groups))
+
+    assert read_inventory([str(tmp_path / "hosts.yml")]).groups["activemq_loadbalancers"] == ["lb9", *names]

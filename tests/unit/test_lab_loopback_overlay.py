@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from activemq_fleet.errors import InputError
 from activemq_fleet.lab.loopback_overlay import (
     LAB_USER,
     assign_loopback_addresses,
@@ -296,3 +297,12 @@ def test_list_of_replaced_lab_variables_omits_unchanged_variable() -> None:
     }
     assert (A, "activemq_bind") not in changed
     assert (B, "activemq_bind") in changed
+
+
+def test_two_connectors_with_one_port_on_different_addresses_are_refused_in_lab() -> None:
+    connectors = [
+        {"name": "openwire", "scheme": "nio", "port": 61616, "bind": "10.0.0.5"},
+        {"name": "local", "scheme": "tcp", "port": 61616, "bind": "127.0.0.1"},
+    ]
+    with pytest.raises(InputError, match=f"{A}: the connectors openwire and local have port 61616"):
+        overlay_of(variables(connectors=connectors))

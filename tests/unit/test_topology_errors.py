@@ -244,13 +244,12 @@ def test_t006_compares_name_localhost_as_loopback_address() -> None:
     assert rules_of_findings(fleet("o-mq1", connectors=connectors)) == ["T006", "T006"]
 
 
-def test_t006_accepts_two_brokers_of_one_address_with_different_bind_addresses() -> None:
+def test_t006_two_brokers_of_one_address_and_port_are_reported_despite_different_binds() -> None:
+    """Peers and clients connect to activemq_address."""
     inventory = hosts("o-mq1", "o-mq2", address="mq.example.com", ha="none", nodes="a", console=False, topology="none")
     for number, variables in enumerate(inventory.values()):
         variables |= {"activemq_bind": f"10.0.0.{number}", "activemq_instance": f"broker{number}"}
 
-    assert rules_of_findings(build_fleet(inventory)) == []
-    inventory["o-mq2-a.example.com"]["activemq_bind"] = "0.0.0.0"
     assert rules_of_findings(build_fleet(inventory)) == ["T006"]
 
 
@@ -427,6 +426,17 @@ def test_t011_ttl_of_link_is_reported_only_on_source_of_link() -> None:
         inventory[host]["activemq_release"] = "5.8.0"
 
     assert error_of("T011", inventory).startswith("o-mq1-b.example.com: activemq_links[0].ttl is a mapping")
+
+
+@pytest.mark.parametrize("ttl", [-1, {"consumer": 1, "message": -1}])
+def test_t011_ttl_of_link_that_only_target_defines_is_reported_on_source(ttl: object) -> None:
+    inventory = hosts("o-mq1", "o-mq2", topology="none", ha="none", nodes="a")
+    inventory["o-mq1-a.example.com"]["activemq_release"] = "5.8.0"
+    inventory["o-mq2-a.example.com"]["activemq_links"] = [{"from": "o-mq1", "to": "o-mq2", "ttl": ttl}]
+
+    assert error_of("T011", inventory).startswith(
+        "o-mq1-a.example.com: activemq_links[0].ttl of o-mq2-a.example.com is "
+    )
 
 
 def test_t011_pure_pair_with_tls_is_reported() -> None:

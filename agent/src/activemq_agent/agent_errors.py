@@ -46,3 +46,11 @@ class OutboxFullError(AgentError):
     """
 
     code = "full"
+
+
+def error_with_type(error: BaseException) -> str:
+    """Return the class and the text of an error that unknown code raised; its text may be unreadable."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 -- the method __str__ of an error can raise any error
+        return f"{type(error).__name__} (the text of this error cannot be read)"

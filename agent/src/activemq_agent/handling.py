@@ -23,7 +23,7 @@ from importlib.metadata import entry_points
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from activemq_agent.agent_errors import AgentError, RequestRefusedError
+from activemq_agent.agent_errors import AgentError, RequestRefusedError, error_with_type
 from activemq_agent.executable_handlers import (
     HandlerEvent,
     ProgramRunner,
@@ -315,7 +315,7 @@ class HandlerWorker:
         except AgentError as error:
             raise _HandlerFailure(str(error)) from error
         except BaseException as error:  # the code of a handler is unknown; sys.exit in it must not end this thread
-            raise _HandlerFailure(f"{type(error).__name__}: {error}") from error
+            raise _HandlerFailure(error_with_type(error)) from error
         finally:
             self._runner.observe(event_name(event.topic), self._last_loop_start - started_at)
 

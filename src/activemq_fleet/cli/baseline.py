@@ -11,7 +11,6 @@ from pathlib import Path
 from activemq_fleet import Finding, InputError
 from activemq_fleet.atomic_files import write_file_atomically
 from activemq_fleet.cli.formats.report import INPUT_ERROR
-from activemq_fleet.node.foreign_data import parse_untrusted_json
 from activemq_fleet.validation import known_rule_ids
 
 REASON = "in the baseline"
@@ -40,7 +39,7 @@ def read_baseline(path: Path) -> Counter[Fingerprint]:
     baseline.
     """
     try:
-        content = parse_untrusted_json(path.read_bytes())
+        content = json.loads(path.read_bytes())
         if content["version"] != _VERSION:
             raise InputError(
                 f"{path}: this version of activemq-fleet does not support the format of this baseline. To write it "
@@ -59,7 +58,7 @@ def read_baseline(path: Path) -> Counter[Fingerprint]:
             f"{path}: the baseline cannot be read ({error.strerror}): set --baseline to the right file, or allow "
             "this account to read the file"
         ) from None
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         raise InputError(
             f"{path}: the file is not a baseline of known findings: set --baseline to the right file, or write "
             "a baseline with activemq-fleet check --write-baseline FILE"

@@ -192,18 +192,19 @@ class Lab(ReadOnlyLab):
         with self._lab_paths.hold_lab_lock():
             self._prepare(data, metrics=prometheus)
             hosts = self._hosts
-            if prometheus:
-                self.monitoring.require_free_ports()  # before brokers are stopped or started
-            if fresh:
-                self._stop_all()
-                hosts.delete_data_of_stopped_brokers(hosts.fleet.brokers)
-                if self.database:
-                    self.database.delete_files()
             versions = {
                 broker.host: install_broker_configuration(broker, hosts.lab.software[broker.release.text])
                 for broker in hosts.fleet.brokers
             }
             write_client_and_agent_files(self._lab_paths, self.client_fleet)
+            if prometheus:
+                # Before brokers are stopped or started, and after the files of their metrics have been installed.
+                self.monitoring.require_free_ports()
+            if fresh:
+                self._stop_all()
+                hosts.delete_data_of_stopped_brokers(hosts.fleet.brokers)
+                if self.database:
+                    self.database.delete_files()
             try:
                 with self._record_operation("lab up", [broker.host for broker in hosts.fleet.brokers]):
                     pids_to_keep = self.monitoring.running_pids() if prometheus else ()

@@ -263,6 +263,7 @@ def _broker_variables(
 def _network_variables(broker: Broker, variables: Mapping[str, Any], ports: Mapping[str, int]) -> dict[str, Any]:
     """Return the variables by which a broker connects and listens only inside of the lab."""
     settings, lab_variables = broker.settings, dict[str, Any]()
+    _require_port_for_each_listener(broker)
     if any(link.kind == "multicast" for link in broker.links) or any(c.discovery_uri for c in broker.connectors):
         group = settings.multicast.partition(":")[0]
         lab_variables["activemq_multicast"] = f"{group}:{ports[settings.multicast]}"
@@ -278,6 +279,18 @@ def _network_variables(broker: Broker, variables: Mapping[str, Any], ports: Mapp
         # A lab does not connect to brokers outside of the lab.
         lab_variables["activemq_links"] = [entry for entry in variables["activemq_links"] if not entry.get("addresses")]
     return lab_variables
+
+
+def _require_port_for_each_listener(broker: Broker) -> None:
+    """Raise InputError if two listeners of a broker have one port: in a lab, all have the same address."""
+    names: dict[int, str] = {}
+    for name, port in broker.ports.items():
+        if not name.startswith("jmx") and (other := names.setdefault(port, name)) != name:
+            raise InputError(
+                f"{broker.host}: the connectors {other} and {name} have port {port} on different addresses (bind), but "
+                "in a lab a broker listens on one address. Set another port for one of the two in an inventory for the "
+                "lab"
+            )
 
 
 def _limit_variables(broker: Broker, variables: Mapping[str, Any], lab_paths: LabPaths) -> dict[str, Any]:

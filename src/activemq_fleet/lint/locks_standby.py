@@ -19,6 +19,7 @@ from activemq_fleet.lint.shared_store_signs import (
 
 _LONG_INTERVAL_MS = 30_000
 _VARIABLE = re.compile(r"\$\{[^}]*\}")
+_FILE_SCHEME = re.compile(r"\Afile:/+")
 
 
 @rule("L018", "warning", releases="5.4.0", needs="@schedulerSupport")
@@ -30,9 +31,10 @@ def delayed_messages_in_local_directory(document: Document) -> Iterator[Problem]
     Fix: set schedulerDirectory on <broker> to a directory on the shared file system, and the same brokerName on both
         nodes. In an inventory, set activemq_scheduler.directory.
     Cannot see: the value of ${activemq.data}. The rule regards this directory as local, unless the store is also below
-        it. The rule also cannot see mounts: it reports no directory whose path contains a word such as shared, nfs or
-        mnt. If the store is a database, it reports no schedulerDirectory with an absolute path, unless the directory is
-        below a directory that is usually local, such as /var.
+        it. The rule also cannot see mounts: it reports no directory whose path contains a word such as shared or nfs,
+        or, outside of directories that are usually local, such as mnt or cluster. If the store is a database, it
+        reports no schedulerDirectory with an absolute path, unless the directory is below a directory that is usually
+        local, such as /var.
     Source: BrokerService of the release tags; shared-file-system-master-slave page
 
     Fires on 5.18.3::
@@ -73,14 +75,14 @@ def delayed_messages_in_local_directory(document: Document) -> Iterator[Problem]
 
 def _may_be_shared_with_store(directory: str, attribute: str, store: Element) -> bool:
     """Return whether the directory of delayed messages, set by an attribute of <broker>, may be shared as the store."""
-    if sharing_reason_of_directory(directory) is not None:
+    path = _FILE_SCHEME.sub("/", directory)
+    is_usually_local = path.startswith(LOCAL_DIRECTORIES)
+    sharing = sharing_reason_of_directory(path)
+    if sharing is not None and (sharing.certain or not is_usually_local):
         return True
     if store.name in FILE_STORES:
         return _share_root(directory) == _share_root(store.get("directory", "activemq-data"))
-    path = directory.removeprefix("file:")
-    return (
-        attribute.startswith("schedulerDirectory") and path.startswith("/") and not path.startswith(LOCAL_DIRECTORIES)
-    )
+    return attribute.startswith("schedulerDirectory") and path.startswith("/") and not is_usually_local
 
 
 def _share_root(directory: str) -> tuple[str, ...]:

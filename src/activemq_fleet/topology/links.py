@@ -25,6 +25,7 @@ from activemq_fleet.topology.link_end_problems import (
 )
 from activemq_fleet.topology.model.broker import Broker, Link, LinkKind, brokers_in_dialling_order
 from activemq_fleet.topology.model.fleet import LinkEnd, WholeInventoryFacts
+from activemq_fleet.topology.single_broker_problems import unsupported_link_ttl_findings
 
 MULTICAST_TTL = 3
 # A duplex link sends its far end the advisories to follow. To 5.5 the far end puts the prefix before
@@ -127,7 +128,7 @@ def plan_network(
 ) -> tuple[PlannedNetwork, list[Finding]]:
     """Plan the network of brokers: return the links between pairs that the settings define, and findings.
 
-    ``activemq_topology`` and ``activemq_links`` define the links; the findings are T007.
+    ``activemq_topology`` and ``activemq_links`` define the links; the findings are T007 and T011.
     """
     units = pairs_and_single_brokers_by_name(brokers)
     by_group: dict[str, list[LinkEnd]] = defaultdict(list)
@@ -145,6 +146,8 @@ def plan_network(
             findings.append(link_end_inside_inventory_finding(host, position, entry.to))
             targets = None
         planned = _plan_links_of_entry(entry, sources or (), targets or ())
+        for broker in (broker for source in sources or () for broker in source.brokers):
+            findings += unsupported_link_ttl_findings(broker, entry, host, position)
         if sources and targets and not planned:
             findings.append(link_to_itself_finding(host, position, sources[0].name))
         plans += planned

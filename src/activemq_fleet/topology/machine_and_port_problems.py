@@ -23,7 +23,8 @@ _PORT_VARIABLES = {
 def port_conflict_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
     """Yield an error for each conflict of ports: two listeners use one port of an address (T006).
 
-    They belong to two brokers or to one. Listeners that are bound to different addresses can use the same port.
+    They belong to two brokers or to one. Listeners of one broker that are bound to different addresses can use the same
+    port. Those of two brokers cannot, because peers and clients connect to ``activemq_address`` and the port.
     """
     earlier: dict[tuple[str, int], list[tuple[str, str, str]]] = defaultdict(list)
     for broker in brokers:
@@ -32,7 +33,7 @@ def port_conflict_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
         for name, port in broker.ports.items():
             listeners = earlier[broker.address.lower(), port]
             for host, other, bind in listeners:
-                if bind_addresses_overlap(bind, binds[name]):
+                if host != broker.host or bind_addresses_overlap(bind, binds[name]):
                     conflicts[host].append((name, other, port))
                     break
             listeners.append((broker.host, name, binds[name]))

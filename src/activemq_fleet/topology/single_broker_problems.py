@@ -12,6 +12,7 @@ from activemq_fleet.similar_names import most_similar_name
 
 if TYPE_CHECKING:
     from activemq_fleet.topology.brokers import BrokerHost, BrokerListeners
+    from activemq_fleet.topology.model.broker import Broker
 
 MAX_PORT = 65535
 """The largest number of a port."""
@@ -174,18 +175,35 @@ def _jmx_findings(broker_host: BrokerHost) -> Iterator[Finding]:
 
 
 def unsupported_network_ttl_findings(broker_host: BrokerHost) -> Iterator[Finding]:
-    """Yield the findings about a TTL of links that a broker's release does not support (T011)."""
-    ttls = {f"activemq_links[{position}].ttl": link.ttl for position, link in _links_from_broker(broker_host)}
-    ttls["activemq_network_ttl"] = broker_host.settings.network_ttl
-    for name, ttl in ttls.items():
-        if not broker_host.release.has_consumer_ttl and (ttl == -1 or isinstance(ttl, SplitTtl)):
-            kind = "a mapping" if isinstance(ttl, SplitTtl) else "-1"
-            yield _unsupported_finding(
-                broker_host,
-                f"{name} is {kind}, but release {broker_host.release.text} requires a whole number of 1 or more (5.9 "
-                f"and later support {kind})",
-                f"set {name} to a whole number of 1 or more, or upgrade the broker",
-            )
+    """Yield the finding about an ``activemq_network_ttl`` that a broker's release does not support (T011)."""
+    yield from _unsupported_ttl_findings(broker_host, "activemq_network_ttl", broker_host.settings.network_ttl)
+
+
+def unsupported_link_ttl_findings(
+    broker: Broker, entry: LinkSettings, entry_host: str, entry_position: int
+) -> Iterator[Finding]:
+    """Yield the finding about the TTL of a link that the release of the broker that opens it does not support (T011).
+
+    ``entry_host`` and ``entry_position``: where ``activemq_links`` has the entry, if not in the broker's own variables.
+    """
+    links = broker.settings.links
+    name = (
+        f"activemq_links[{links.index(entry)}].ttl"
+        if entry in links
+        else f"activemq_links[{entry_position}].ttl of {entry_host}"
+    )
+    yield from _unsupported_ttl_findings(broker, name, entry.ttl)
+
+
+def _unsupported_ttl_findings(broker: Broker | BrokerHost, name: str, ttl: int | SplitTtl | None) -> Iterator[Finding]:
+    if not broker.release.has_consumer_ttl and (ttl == -1 or isinstance(ttl, SplitTtl)):
+        kind = "a mapping" if isinstance(ttl, SplitTtl) else "-1"
+        yield _unsupported_finding(
+            broker,
+            f"{name} is {kind}, but release {broker.release.text} requires a whole number of 1 or more (5.9 and later "
+            f"support {kind})",
+            f"set {name} to a whole number of 1 or more, or upgrade the broker",
+        )
 
 
 def unsupported_element_findings(broker_host: BrokerHost) -> Iterator[Finding]:
@@ -200,7 +218,7 @@ def unsupported_element_findings(broker_host: BrokerHost) -> Iterator[Finding]:
 
 
 def _unsupported_finding(
-    broker_host: BrokerHost,
+    broker_host: Broker | BrokerHost,
     message: str,
     fix: str,
     why: str = "the broker would not start, or would ignore the setting",

@@ -282,6 +282,16 @@ def exit_on_value(event: HandlerEvent) -> None:
         sys.exit(value)
 
 
+class UnreadableError(Exception):
+    def __str__(self) -> str:
+        raise AttributeError("no such attribute")
+
+
+def raise_unreadable_error(event: HandlerEvent) -> None:
+    if json.loads(event.payload)["value"] != 1:
+        raise UnreadableError
+
+
 def execute_bytes(event: HandlerEvent) -> None:
     if json.loads(event.payload)["value"] != 1:
         event.execute(b"SELECT 1")  # type: ignore[arg-type]
@@ -296,6 +306,7 @@ def execute_bytes(event: HandlerEvent) -> None:
         (execute_bytes, "0", "(TypeError: execute() argument 1 must be str, not bytes)"),
         (raise_value, r'"\ud800"', r"ValueError: \ud800"),
         (exit_on_value, "3", "SystemExit: 3"),
+        (raise_unreadable_error, "0", "UnreadableError (the text of this error cannot be read)"),
     ],
 )
 def test_message_that_python_handler_cannot_process_is_quarantined(

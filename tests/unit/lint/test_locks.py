@@ -212,6 +212,10 @@ def test_scheduler_of_database_store_is_reported() -> None:
         ('schedulerDirectory="${activemq.data}/scheduler"', SAFE_LEASE, True),
         ('schedulerDirectory="/mnt/nfs/scheduler"', '<kahaDB directory="/srv/shared/activemq"/>', False),
         ('schedulerDirectory="/data/scheduler"', '<kahaDB directory="/srv/shared/activemq"/>', True),
+        ('schedulerDirectory="file:///var/scheduler"', SAFE_LEASE, True),
+        ('dataDirectory="/opt/activemq-ha/data"', '<kahaDB directory="/srv/shared/activemq"/>', True),
+        ('dataDirectory="/var/lib/activemq-cluster"', SAFE_LEASE, True),
+        ('dataDirectory="/mnt/cluster/activemq"', SAFE_LEASE, False),
     ],
 )
 def test_delayed_messages_in_directory_that_may_be_shared_are_not_reported(

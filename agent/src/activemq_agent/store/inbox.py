@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from activemq_agent.agent_errors import RequestRefusedError
+from activemq_agent.agent_errors import RequestRefusedError, error_with_type
 from activemq_agent.payload_envelope import event_id_in
 from activemq_agent.store.rows import InboxStorageOutcome, has_valid_checksum, size_in_bytes
 from activemq_agent.store.schema import ID_TABLES, is_machine_failure
@@ -143,10 +143,10 @@ def record_handled(transaction: Transaction, rx: int, statements: Sequence[State
         try:
             for sql, values in statements:
                 transaction.db.execute(sql, values)
-        except Exception as error:  # the values come from handlers and messages: their conversion can raise any error
+        except BaseException as error:  # the values are of handlers and messages: their conversion can raise any error
             if isinstance(error, sqlite3.Error) and is_machine_failure(error):
                 raise
-            raise HandlerStatementError(f"{type(error).__name__}: {error}") from error
+            raise HandlerStatementError(error_with_type(error)) from error
         finally:
             transaction.db.set_authorizer(None)
 
