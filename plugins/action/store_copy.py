@@ -31,6 +31,18 @@ def _spool_directory(arguments: dict[str, Any]) -> Path:
     return Path(os.path.expanduser(directory), store_copy.store_fingerprint(arguments["files"]))
 
 
+def _spooled_part(spool: Path, name: str, offset: int) -> Path:
+    """Return the path of the spooled part of a store's file.
+
+    The part begins at ``offset``, up to which the other host already has the file.
+    """
+    return spool / f"{store_copy.controller_spool_file_name(name)}.from-{offset}"
+
+
+def _spooled_size(part: Path) -> int:
+    return part.stat().st_size if part.exists() else 0
+
+
 def _store_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments ``directory`` and ``user``, if given, which name a store and its account."""
     return {name: arguments[name] for name in ("directory", "user") if name in arguments}
@@ -71,21 +83,23 @@ class ActionModule(ActionBase):
         """
         files, spool = arguments["files"], _spool_directory(arguments)
         spool.mkdir(mode=0o700, parents=True, exist_ok=True)
-        required_bytes = sum(files[name]["size"] for name in arguments["missing"])
+        required_bytes = 0
+        for name, offset in arguments["missing"].items():
+            spooled_size = _spooled_size(_spooled_part(spool, name, int(offset)))
+            required_bytes += max(0, files[name]["size"] - int(offset) - spooled_size)
         if shutil.disk_usage(spool).free < required_bytes + _SPARE_BYTES:
             raise NodeError(
-                f"the copy of the store requires {required_bytes >> 20} MiB of free space below {spool} on the "
-                "controller. Free disk space, and run the playbook resync again"
+                f"the copy of the store requires {required_bytes + _SPARE_BYTES >> 20} MiB of free space below {spool} "
+                "on the controller. Free disk space, and run the playbook resync again"
             )
         for name in arguments["missing"]:
-            self._fetch_file(arguments, variables, name, spool / store_copy.controller_spool_file_name(name))
+            self._fetch_file(arguments, variables, name, spool)
         return {"changed": bool(arguments["missing"])}
 
-    def _fetch_file(self, arguments: dict[str, Any], variables: dict[str, Any], name: str, path: Path) -> None:
+    def _fetch_file(self, arguments: dict[str, Any], variables: dict[str, Any], name: str, spool: Path) -> None:
         entry, offset = arguments["files"][name], int(arguments["missing"][name])
-        # A spooled file begins at the offset up to which the other host has the file; its name contains that offset.
-        part = path.with_name(f"{path.name}.from-{offset}")
-        spooled_size = part.stat().st_size if part.exists() else 0
+        part = _spooled_part(spool, name, offset)
+        spooled_size = _spooled_size(part)
         with part.open("ab") as file:
             os.chmod(part, 0o600)
             while offset + spooled_size < entry["size"]:
@@ -107,8 +121,8 @@ class ActionModule(ActionBase):
         """Send the spooled files of a store to the host, which verifies each complete file; then delete the spool."""
         files, spool = arguments["files"], _spool_directory(arguments)
         for name, start_offset in arguments["missing"].items():
-            path = spool / f"{store_copy.controller_spool_file_name(name)}.from-{start_offset}"
             offset = int(start_offset)
+            path = _spooled_part(spool, name, offset)
             with path.open("rb") as file:
                 while data := file.read(store_copy.CHUNK):
                     request = {"state": "written", **_store_arguments(arguments), "files": files, "name": name}

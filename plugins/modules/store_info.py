@@ -71,7 +71,9 @@ allocated:
   type: int
   returned: always
 free:
-  description: The free space in bytes on the file system that contains the store.
+  description:
+    - The free space in bytes on the file system that contains the store, and the space of interrupted copies next to
+      the store, which the next copy continues or removes.
   type: int
   returned: always
 runs:
@@ -139,12 +141,10 @@ state:
 """
 
 import os
-import shutil
 from contextlib import suppress
 from typing import Any
 
 from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.files.untrusted_paths import open_directory
 from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import content_hashes, store_copy, store_files
 from ansible_collections.activemq.fleet.plugins.module_utils.node.log import pure_log
 from ansible_collections.activemq.fleet.plugins.module_utils.node.process.proc import boot_id, find_broker_process
@@ -165,8 +165,8 @@ def gather_store_and_run_facts(
     """
     process = find_broker_process(base)
     free = 0
-    with suppress(FileNotFoundError, NodeError), open_directory(os.path.dirname(directory)) as parent:
-        free = shutil.disk_usage(parent.descriptor).free
+    with suppress(FileNotFoundError, NodeError):
+        free = store_copy.space_for_copy(directory, user)
     data = os.path.join(base, "data")
     return {
         "changed": False,

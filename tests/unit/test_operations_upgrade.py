@@ -305,6 +305,16 @@ def test_rollback_is_allowed_only_if_old_release_can_read_store(active: str, sta
     assert may_roll_back(B, nodes, store_changes(nodes)) is allowed
 
 
+@pytest.mark.parametrize(("active", "allowed"), [("5.10.2", True), ("5.11.4", False)])
+@pytest.mark.parametrize("kind", ["levelDB", "org.example.OwnPersistenceAdapter", None])
+def test_rollback_in_store_of_other_kind_is_allowed_while_peer_runs_old_release(
+    kind: str | None, active: str, allowed: bool
+) -> None:
+    nodes, store = observed_pair(active, "5.10.2", wanted="5.11.4"), StoreFacts(kind=kind)
+    stores = {host: StoreBeforeAndAfterUpgrade(now=store, then=store) for host in (A, B)}
+    assert may_roll_back(B, nodes, stores) is allowed
+
+
 def test_rollback_of_single_broker_requires_store_readable_by_old_release() -> None:
     assert not may_roll_back(A, observed_pair("5.11.4", wanted="6.3.1")[:1], store_changes(observed_pair()))
     assert may_roll_back(A, observed_pair("5.17.6", wanted="6.3.1")[:1], store_changes(observed_pair()))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -190,3 +192,36 @@ def test_store_copy_requires_space_on_controller(
     monkeypatch.setattr(action, "_SPARE_BYTES", 1 << 62)
     with pytest.raises(NodeError, match="the copy of the store requires"):
         copy_store(source, target, spool)
+
+
+def test_continued_store_copy_requires_space_only_for_missing_bytes(
+    copy_paths: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target, spool = copy_paths
+    complete_size = sum(entry["size"] for entry in store_copy.store_manifest(str(source)).values())
+    monkeypatch.setattr(action, "_SPARE_BYTES", 0)
+    free = complete_size
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    with pytest.raises(KeyboardInterrupt):
+        copy_store(source, target, spool, call_limit=3)
+    # The controller has received 3 chunks of 100 bytes.
+    free = complete_size - 301
+    with pytest.raises(NodeError, match="the copy of the store requires"):
+        copy_store(source, target, spool)
+    free = complete_size - 300
+    copy_store(source, target, spool)
+
+
+def test_store_copy_requires_no_space_on_controller_for_bytes_that_host_has(
+    copy_paths: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target, spool = copy_paths
+    files = store_copy.store_manifest(str(source))
+    store_copy.prepare_staging_directory(str(target), files)
+    size = files["db-1.log"]["size"]
+    chunk = store_copy.read_packed_chunk(str(source), "db-1.log", 0, size)
+    store_copy.append_chunk(str(target), files, "db-1.log", 0, chunk)
+    free = sum(entry["size"] for entry in files.values()) - 100
+    monkeypatch.setattr(action, "_SPARE_BYTES", 0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    copy_store(source, target, spool)

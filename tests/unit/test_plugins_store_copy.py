@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -205,6 +207,28 @@ def test_obstacle_to_replacement_of_store_is_reported(
     assert store_copy.replacement_obstacle(source_and_target[1]) == ""
     create_obstacle(source_and_target[1], monkeypatch)
     assert message in store_copy.replacement_obstacle(source_and_target[1])
+
+
+@pytest.mark.parametrize("source_changed", [False, True])
+def test_space_for_store_copy_includes_interrupted_copy(
+    source_and_target: tuple[str, str], monkeypatch: pytest.MonkeyPatch, source_changed: bool
+) -> None:
+    """A copy of another version of the source is removed before the next copy begins."""
+    source, target = source_and_target
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=store_copy._SPARE_BYTES - 4096))
+    assert store_copy.space_for_copy(target) == store_copy._SPARE_BYTES - 4096
+    assert "MiB free" in store_copy.replacement_obstacle(target)
+
+    files = store_copy.store_manifest(source)
+    store_copy.prepare_staging_directory(target, files)
+    if source_changed:
+        Path(source, "db.data").write_bytes(b"newer")
+    staging = f"{target}.resync-{store_files.store_fingerprint(files)}"
+    copied_bytes = store_files.allocated_bytes(staging)
+
+    assert copied_bytes >= 4096
+    assert store_copy.space_for_copy(target) == store_copy._SPARE_BYTES - 4096 + copied_bytes
+    assert store_copy.replacement_obstacle(target) == ""
 
 
 class PowerCutError(BaseException):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -249,6 +251,17 @@ def test_module_store_info_reports_lock_log_and_store_and_changes_no_file(tmp_pa
     assert (facts["exists"], facts["locked"], facts["pid"], facts["unfinished"]) == (True, False, None, False)
     assert (facts["messages"], facts["loads"], len(facts["runs"])) == (1, [LOADED], 1)
     assert sorted(os.listdir(store)) == names_before
+
+
+def test_free_space_of_module_store_info_includes_interrupted_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 30))
+    part = tmp_path / "kahadb.resync-0123456789abcdef" / "db-1.log.part"
+    part.parent.mkdir()
+    part.write_bytes(b"x" * 10000)
+    facts = store_info.gather_store_and_run_facts(str(tmp_path), str(tmp_path / "kahadb"), read_journal=False)
+    assert facts["free"] == (1 << 30) + part.stat().st_blocks * 512
 
 
 def test_store_that_is_not_read_has_unknown_contents(tmp_path: Path) -> None:

@@ -74,7 +74,8 @@ class PurePairNode:
         obstacle = store_info["obstacle"]
         if not obstacle and store_info["free"] < needed_bytes + _SPARE_BYTES:
             obstacle = (
-                f"the file system of the store has {store_info['free'] >> 20} MiB free, but the copy requires "
+                f"the file system of the store has {store_info['free'] >> 20} MiB free (including the "
+                "space of interrupted copies), but the copy requires "
                 f"{needed_bytes + _SPARE_BYTES >> 20} MiB. Free disk space"
             )
         return cls(

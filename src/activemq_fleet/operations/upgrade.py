@@ -117,12 +117,15 @@ def _brokers_checked(pairs: Sequence[Sequence[ObservedNode]]) -> str:
 def may_roll_back(host: str, nodes: Sequence[ObservedNode], stores: Mapping[str, StoreBeforeAndAfterUpgrade]) -> bool:
     """Return whether the broker of a host may roll back to its old release during an upgrade.
 
-    This applies if the new release does not start. It may not when its peer has the store open as a release whose store
-    the old one cannot read: it would be a standby that cannot take over, or takes over without the messages. A broker
-    without a peer may have opened the store itself before it failed.
+    This applies if the new release does not start. It may while its peer runs the old release, because then no broker
+    has opened the store with the new release, whatever kind of store it is. It may not when its peer has the store open
+    as a release whose store the old one cannot read: it would be a standby that cannot take over, or takes over without
+    the messages. A broker without a peer may have opened the store itself before it failed.
     """
     node = next(node for node in nodes if node.host == host)
     peer = next((other for other in nodes if pair_or_host(other) == pair_or_host(node) and other.host != host), None)
+    if peer is not None and peer.release == node.release:
+        return True
     opener = node.wanted if peer is None else peer.release
     store_change = stores[host]
     return (

@@ -22,6 +22,7 @@ import shutil
 import stat
 import time
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,10 +114,10 @@ def replacement_obstacle(store: str, user: str | None = None) -> str:
                     f"the store {store} is a mount point, but the playbook resync replaces a store by renaming "
                     "its directory: set activemq_store_directory to a directory below the mount point"
                 )
-            free = shutil.disk_usage(parent.descriptor).free
-        if free < _SPARE_BYTES:
+        space = space_for_copy(store, user)
+        if space < _SPARE_BYTES:
             return (
-                f"the file system of {path} has {free >> 20} MiB free, but the copy of the store requires "
+                f"the file system of {path} has {space >> 20} MiB free, but the copy of the store requires "
                 f"{_SPARE_BYTES >> 20} MiB: delete other files, or enlarge the file system"
             )
         return str(resync_plans.untrusted_plan_message(store, account_to_access_path_as(store, user)))
@@ -127,6 +128,22 @@ def replacement_obstacle(store: str, user: str | None = None) -> str:
         )
     except NodeError as error:
         return str(error)
+
+
+def space_for_copy(store: str, user: str | None = None) -> int:
+    """Return the bytes that a copy of the other node's kahaDB store can use on this host.
+
+    These are the free bytes of the file system, and those of interrupted copies, which the next copy continues or
+    removes. ``user`` is the broker's account in the inventory. Raises NodeError, OSError.
+    """
+    owner, path = account_to_access_path_as(store, user), os.path.dirname(store)
+    with open_directory(path) as parent:
+        space = shutil.disk_usage(parent.descriptor).free
+    for name in _staging_directories(store):
+        # A run that created the directory and ended before it changed the owner has left it empty.
+        with suppress(PermissionError, UntrustedPathError):
+            space += run_as(owner, store_files.allocated_bytes, os.path.join(path, name))
+    return space
 
 
 def _is_mount_point(parent: Directory, name: str) -> bool:
@@ -156,8 +173,9 @@ def prepare_staging_directory(store: str, files: Manifest, user: str | None = No
     run_as(location.owner, store_files.check_store_not_locked, location.store)
     staging, prefix = _staging_name(location, files), f"{location.name}.resync-"
     mode = run_as(location.owner, store_files.store_directory_mode, location.store)
-    for name in run_as(location.keeper, _other_staging_directories, location.parent, prefix, staging):
-        run_as(location.owner, store_files.remove_directory_content, location.path_in_parent_directory(name))
+    for name in run_as(location.keeper, _staging_directories, location.store):
+        if name != staging:
+            run_as(location.owner, store_files.remove_directory_content, location.path_in_parent_directory(name))
     run_as(location.keeper, _create_staging_directory, location, prefix, staging, 0o750 if mode is None else mode)
     incomplete_files: dict[str, int] = run_as(
         location.owner,
@@ -169,12 +187,14 @@ def prepare_staging_directory(store: str, files: Manifest, user: str | None = No
     return incomplete_files
 
 
-def _other_staging_directories(path: str, prefix: str, current_name: str) -> list[str]:
+def _staging_directories(store: str) -> list[str]:
+    """Return the names of the staging directories next to a store, which interrupted copies have left."""
+    path, name = os.path.split(store)
     with open_directory(path) as parent:
         return [
-            name
-            for name in parent.entry_names()
-            if name.startswith(prefix) and name != current_name and parent.is_directory(name)
+            entry
+            for entry in parent.entry_names()
+            if entry.startswith(f"{name}.resync-") and parent.is_directory(entry)
         ]
 
 
