@@ -244,7 +244,7 @@ def test_t006_compares_name_localhost_as_loopback_address() -> None:
     assert rules_of_findings(fleet("o-mq1", connectors=connectors)) == ["T006", "T006"]
 
 
-def test_t006_two_brokers_of_one_address_and_port_are_reported_despite_different_binds() -> None:
+def test_t006_two_brokers_with_one_address_and_port_but_different_binds_are_reported() -> None:
     """Peers and clients connect to activemq_address."""
     inventory = hosts("o-mq1", "o-mq2", address="mq.example.com", ha="none", nodes="a", console=False, topology="none")
     for number, variables in enumerate(inventory.values()):
