@@ -218,9 +218,7 @@ def has_another_layout(data: bytes) -> bool:
     """Return whether a line of a log is a record of another layout, which ``read_rows`` does not read."""
     rewriter = LogLineRewriter()
     lines = data.decode(errors="backslashreplace").split("\n")
-    return any(
-        rewriter.rewrite_to_default_layout(line.removesuffix("\r")) != [line.removesuffix("\r")] for line in lines
-    )
+    return any(rewriter.lines_in_default_layout(line.removesuffix("\r")) != [line.removesuffix("\r")] for line in lines)
 
 
 def _valid(batch: Any) -> list[Row]:

@@ -9,11 +9,11 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_host_module
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_module_of_node_package
 
-NodeError = import_host_module("errors").NodeError
-ARGUMENTS = import_host_module("install.configure").ARGUMENTS
-install_or_restore_configuration = import_host_module("install.configure").install_or_restore_configuration
+NodeError = import_module_of_node_package("errors").NodeError
+ARGUMENTS = import_module_of_node_package("install.configure").ARGUMENTS
+install_or_restore_configuration = import_module_of_node_package("install.configure").install_or_restore_configuration
 
 
 class ActionModule(ActionBase):

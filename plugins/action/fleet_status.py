@@ -16,11 +16,11 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options 
 from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import OncePerFleetAction
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
     import_from_public_api,
-    import_host_module,
     import_library_module,
+    import_module_of_node_package,
 )
 
-parse_untrusted_json = import_host_module("foreign_data").parse_untrusted_json
+parse_untrusted_json = import_module_of_node_package("foreign_data").parse_untrusted_json
 
 _PARTS = ("broker", "agent", "balancer")
 

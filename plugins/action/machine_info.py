@@ -8,10 +8,10 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_host_module
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_module_of_node_package
 
-ARGUMENTS = import_host_module("state.machine").ARGUMENTS
-gather_machine_facts = import_host_module("state.machine").gather_machine_facts
+ARGUMENTS = import_module_of_node_package("state.machine").ARGUMENTS
+gather_machine_facts = import_module_of_node_package("state.machine").gather_machine_facts
 
 
 class ActionModule(ActionBase):

@@ -13,10 +13,10 @@ from typing import Any
 from ansible import constants
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_host_module
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_module_of_node_package
 
-NodeError = import_host_module("errors").NodeError
-store_copy = import_host_module("kahadb.store_copy")
+NodeError = import_module_of_node_package("errors").NodeError
+store_copy = import_module_of_node_package("kahadb.store_copy")
 
 _MODULE = "activemq.fleet.store_copy"
 _SPARE_BYTES = 64 << 20

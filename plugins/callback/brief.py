@@ -29,10 +29,10 @@ from typing import Any
 
 from ansible import constants
 from ansible.plugins.callback import CallbackBase
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_host_module
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_module_of_node_package
 
-escape_unprintable = import_host_module("printable").escape_unprintable
-split_lines = import_host_module("text_lines").split_lines
+escape_unprintable = import_module_of_node_package("printable").escape_unprintable
+split_lines = import_module_of_node_package("text_lines").split_lines
 
 _PRINTED_ACTIONS = ("ansible.builtin.debug", "debug", "ansible.builtin.assert", "assert")
 _SUCCESS_MESSAGE = "All assertions passed"

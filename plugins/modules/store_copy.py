@@ -151,7 +151,7 @@ def _perform_copy_step(parameters: dict[str, Any], check: bool) -> dict[str, Any
     if check:
         return {"changed": True, "missing": {}, "backup": "", "skipped": True}
     if state == "staged":
-        return {"changed": True, "missing": store_copy.prepare_staging_directory(directory, files, user)}
+        return {"changed": True, "missing": store_copy.prepare_staging_and_list_missing_files(directory, files, user)}
     if state == "written":
         length = store_copy.append_chunk(
             directory, files, parameters["name"], parameters["offset"], parameters["data"], user

@@ -96,7 +96,7 @@ def _refuse_old_ansible() -> None:
         )
 
 
-def import_host_module(name: str) -> ModuleType:
+def import_module_of_node_package(name: str) -> ModuleType:
     """Import and return a host module, a module of the package ``node`` that programs on hosts use.
 
     It is that of the library, or if none is installed, that of the collection. So no process imports one file under two

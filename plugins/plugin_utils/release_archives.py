@@ -9,11 +9,11 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_host_module
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_module_of_node_package
 
-NodeError = import_host_module("errors").NodeError
-releases_in_archive = import_host_module("install.jars").releases_in_archive
-releases_in_directory = import_host_module("install.jars").releases_in_directory
+NodeError = import_module_of_node_package("errors").NodeError
+releases_in_archive = import_module_of_node_package("install.jars").releases_in_archive
+releases_in_directory = import_module_of_node_package("install.jars").releases_in_directory
 
 _CHUNK = 1 << 20
 

@@ -18,7 +18,7 @@ from activemq_agent.packet_limits import MAX_ANSWERS, ReceiveMemoryLimit
 from activemq_agent.payload_envelope import event_id_in
 from activemq_agent.session import Session
 from activemq_agent.store import InboxStorageOutcome, Store
-from activemq_agent.subscribing import Subscriber
+from activemq_agent.subscribing import InboxSubscriber
 from activemq_fleet.node.protocols import encode_varint
 
 from .target import Target
@@ -92,7 +92,7 @@ class _Run:
         self.broker_socket.setblocking(False)
         self.client: Any = None
         self.config = Config(urls=(Endpoint("b", 1),), client_id="h", topics=("a/#",), packet_bytes=LARGEST)
-        self.subscriber = Subscriber(self.config, cast(Store, _Store()), log=_Log(), open_session=self.open)
+        self.subscriber = InboxSubscriber(self.config, cast(Store, _Store()), log=_Log(), open_session=self.open)
         self.subscriber.link.start()
 
     def open(self, _broker: int, conn: int, put: Callable[[SessionEvent], None]) -> Session:

@@ -43,7 +43,7 @@ from activemq_fleet._ansible_internals import (
 )
 from activemq_fleet._collection import collection_version_warnings, directories_with_this_collection
 from activemq_fleet._inventory_groups import identify_brokers_and_add_groups
-from activemq_fleet._inventory_variables import InventoryPrecedenceVariableManager
+from activemq_fleet._inventory_variables import InventoryFirstVariableManager
 from activemq_fleet._yaml_mistakes import find_yaml_mistake
 from activemq_fleet.errors import InputError
 from activemq_fleet.group_names import GROUPS_OF_EVERY_INVENTORY
@@ -118,7 +118,7 @@ class LoadedInventory:
 
     loader: Any
     inventory: Any
-    stated: InventoryPrecedenceVariableManager
+    stated: InventoryFirstVariableManager
     extra: Mapping[Any, Any]
     _warnings: DeferredWarningContext
 
@@ -172,7 +172,7 @@ def open_ansible_inventory(
         extra = _read_extra_vars(loader)
         inventory = _StrictInventoryManager(loader, sources, warnings)
         variables = VariableManager(loader=loader, inventory=inventory, version_info=CLI.version_info())
-        stated = InventoryPrecedenceVariableManager(HostVars(inventory, variables, loader))
+        stated = InventoryFirstVariableManager(HostVars(inventory, variables, loader))
         yield LoadedInventory(loader, inventory, stated, extra, warnings)
 
 

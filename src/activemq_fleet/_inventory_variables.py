@@ -20,7 +20,7 @@ _PLAYBOOK_RESULT_PREFIX = f"__{PREFIX}"
 _FACT_VARIABLES = ("ansible_facts", "ansible_local")
 
 
-class InventoryPrecedenceVariableManager:
+class InventoryFirstVariableManager:
     """An Ansible variable manager in which inventory variables take precedence over facts, set_fact and include_vars.
 
     Its ``hostvars`` use it as well, so that templates get the same values. A variable that the inventory

@@ -21,7 +21,7 @@ _KEY = re.compile(r"[ -]*([A-Za-z][\w.-]*)")
 
 
 @dataclass(frozen=True, slots=True)
-class YamlMistake:
+class LocatedYamlMistake:
     """A mistake in a YAML file: its line and its description.
 
     The line is that of its beginning, and counts from 1.
@@ -31,7 +31,7 @@ class YamlMistake:
     reason: str
 
 
-def find_yaml_mistake(path: str) -> YamlMistake | None:
+def find_yaml_mistake(path: str) -> LocatedYamlMistake | None:
     """Return the first mistake in a YAML file, or None.
 
     None is also returned for a file that cannot be read, such as an encrypted one.
@@ -48,13 +48,13 @@ def find_yaml_mistake(path: str) -> YamlMistake | None:
         return _mistake_from_error(error, text)
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        return YamlMistake(line, f"the value contains the control character U+{error.character:04X}: remove it")
+        return LocatedYamlMistake(line, f"the value contains the control character U+{error.character:04X}: remove it")
     except yaml.YAMLError:
         return None
     return None
 
 
-def _mistake_from_error(error: yaml.MarkedYAMLError, text: str) -> YamlMistake | None:
+def _mistake_from_error(error: yaml.MarkedYAMLError, text: str) -> LocatedYamlMistake | None:
     context_mark, problem_mark = error.context_mark, error.problem_mark
     if problem_mark is None:
         return None
@@ -63,11 +63,11 @@ def _mistake_from_error(error: yaml.MarkedYAMLError, text: str) -> YamlMistake |
         return None  # Ansible's message explains tabs.
     context = error.context or ""
     if context_mark is not None and context == _IN_SIMPLE_KEY:
-        return YamlMistake(context_mark.line + 1, _missing_colon_reason(lines[context_mark.line]))
+        return LocatedYamlMistake(context_mark.line + 1, _missing_colon_reason(lines[context_mark.line]))
     if context_mark is not None and context == _IN_QUOTED_SCALAR:
-        return YamlMistake(context_mark.line + 1, _OPEN_QUOTE)
+        return LocatedYamlMistake(context_mark.line + 1, _OPEN_QUOTE)
     if (quote_line := _line_of_open_quote(text, problem_mark)) is not None:
-        return YamlMistake(quote_line + 1, _OPEN_QUOTE)
+        return LocatedYamlMistake(quote_line + 1, _OPEN_QUOTE)
     if context in _IN_BRACKETS and (bracket := _open_bracket(text, problem_mark.index)) is not None:
         line = lines[bracket.line]
         if line.startswith(_TEMPLATE, max(bracket.column - 1, 0)):
@@ -78,7 +78,7 @@ def _mistake_from_error(error: yaml.MarkedYAMLError, text: str) -> YamlMistake |
         )
         if problem_mark.line > bracket.line:
             reason = f"{reason} (the parser noticed it on line {problem_mark.line + 1})"
-        return YamlMistake(bracket.line + 1, reason)
+        return LocatedYamlMistake(bracket.line + 1, reason)
     if error.problem == _ORPHANED_VALUE:
         return _orphaned_value_mistake(text, problem_mark.line)
     return None
@@ -118,7 +118,7 @@ def _open_bracket(text: str, index: int) -> yaml.Mark | None:
     return brackets[-1] if brackets else None
 
 
-def _orphaned_value_mistake(text: str, line: int) -> YamlMistake:
+def _orphaned_value_mistake(text: str, line: int) -> LocatedYamlMistake:
     """Return the YAML mistake of a colon after text that is no key: ``line`` is the index of its line."""
     begin, column = line, 0
     for token in _tokens(text):
@@ -126,10 +126,10 @@ def _orphaned_value_mistake(text: str, line: int) -> YamlMistake:
             begin, column = token.start_mark.line, token.start_mark.column
     lines = text.split("\n")
     if begin == line:
-        return YamlMistake(line + 1, "a value contains a colon and a space: write the value in quotes")
+        return LocatedYamlMistake(line + 1, "a value contains a colon and a space: write the value in quotes")
     if lines[begin][:column].strip(" -"):
-        return YamlMistake(line + 1, "the line is not indented like the keys before it: indent it like them")
-    return YamlMistake(begin + 1, _missing_colon_reason(lines[begin]))
+        return LocatedYamlMistake(line + 1, "the line is not indented like the keys before it: indent it like them")
+    return LocatedYamlMistake(begin + 1, _missing_colon_reason(lines[begin]))
 
 
 def _missing_colon_reason(line: str) -> str:

@@ -161,7 +161,7 @@ def positions_to_text(positions: Sequence[str]) -> str:
     return files.pop() if len(positions) > 3 and len(files) == 1 else names_to_text(positions)
 
 
-def hosts_with_problem(problems_by_host: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+def group_hosts_by_problem(problems_by_host: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
     """Return the hosts that have each problem, by problem."""
     hosts_by_problem: dict[str, list[str]] = {}
     for host, problems in problems_by_host.items():

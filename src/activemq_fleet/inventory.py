@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from activemq_fleet.errors import InputError, ReleaseError, SettingsError, hosts_by_error_line, hosts_with_problem
+from activemq_fleet.errors import InputError, ReleaseError, SettingsError, group_hosts_by_problem, hosts_by_error_line
 from activemq_fleet.findings import Finding
 from activemq_fleet.group_names import BROKERS
 from activemq_fleet.install_hint import install_hint
@@ -222,9 +222,9 @@ def inventory_data_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], l
     naming host and variable.
     """
     from activemq_fleet._ansible import file_and_line_by_activemq_variable
-    from activemq_fleet._inventory_variables import InventoryPrecedenceVariableManager
+    from activemq_fleet._inventory_variables import InventoryFirstVariableManager
 
-    inventory_hostvars = InventoryPrecedenceVariableManager(hostvars).hostvars
+    inventory_hostvars = InventoryFirstVariableManager(hostvars).hostvars
     hosts = ((str(host), inventory_hostvars.raw_get(host)) for host in inventory_hostvars)
     ordered_groups = host_names_by_group(hostvars._inventory)
     members = {group: ordered_groups[group] for group in map(str, groups)}
@@ -238,9 +238,9 @@ def errors_by_host_for_variables_set_at_runtime(hostvars: Any) -> dict[str, list
     The errors are lines of text, one for each such variable; hosts without one are omitted.
     ``hostvars`` is the variable of that name in a task of Ansible.
     """
-    from activemq_fleet._inventory_variables import InventoryPrecedenceVariableManager
+    from activemq_fleet._inventory_variables import InventoryFirstVariableManager
 
-    return InventoryPrecedenceVariableManager(hostvars).errors_by_host_for_variables_set_at_runtime()
+    return InventoryFirstVariableManager(hostvars).errors_by_host_for_variables_set_at_runtime()
 
 
 def raise_for_variables_set_at_runtime(hostvars: Any) -> None:
@@ -253,7 +253,7 @@ def raise_for_variables_set_at_runtime(hostvars: Any) -> None:
 
 def _raise_settings_error_if_any(problems_by_host: Mapping[str, Sequence[str]]) -> None:
     """Raise one SettingsError for the problems of all hosts, if there are any; hosts share a line for each problem."""
-    if lines := hosts_by_error_line(hosts_with_problem(problems_by_host)):
+    if lines := hosts_by_error_line(group_hosts_by_problem(problems_by_host)):
         raise SettingsError(*lines, hosts_by_line=lines)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from activemq_fleet.errors import FleetError, SettingsError, hosts_by_error_line, hosts_with_problem
+from activemq_fleet.errors import FleetError, SettingsError, group_hosts_by_problem, hosts_by_error_line
 from activemq_fleet.findings import Finding, merged_finding_lines
 from activemq_fleet.inventory_positions import (
     Position,
@@ -61,7 +61,7 @@ def _hosts_by_merged_line(error: FleetError) -> dict[str, Sequence[str]]:
     if not isinstance(error, SettingsError) or not error.problems_by_host:
         return {line: error.hosts_by_line.get(line, ()) for line in error.lines}
     lines: dict[str, Sequence[str]] = {line: () for line in error.lines if line not in error.hosts_by_line}
-    return lines | hosts_by_error_line(hosts_with_problem(error.problems_by_host))
+    return lines | hosts_by_error_line(group_hosts_by_problem(error.problems_by_host))
 
 
 def _position_of_line(line: str, host: str, data: InventoryData) -> Position | None:

@@ -24,7 +24,7 @@ _OPENING_DELIMITER = re.compile(r"\{(?=[{%#]|\Z)|\A#(?=jinja2:)")
 
 
 @dataclass(frozen=True, slots=True)
-class TextWithNameAsExpression:
+class TextWithNameReplacedByExpression:
     """A text with a Jinja expression in place of each occurrence of a name, such as a host name.
 
     ``parts`` is the text around the occurrences of the name.
@@ -53,10 +53,10 @@ def escape_jinja_delimiters(text: str) -> str:
 def scalar_to_yaml_node(value: Any) -> yaml.Node:
     """Return the YAML node of a scalar: a string, a number, a boolean or None.
 
-    A TextWithNameAsExpression, a text with a Jinja expression in place of a name, becomes a string. A string
+    A TextWithNameReplacedByExpression, a text with a Jinja expression in place of a name, becomes a string. A string
     that Ansible could evaluate as a template gets the tag ``!unsafe``.
     """
-    if isinstance(value, TextWithNameAsExpression):
+    if isinstance(value, TextWithNameReplacedByExpression):
         return yaml.ScalarNode(STRING, value.text_as_jinja_template)
     node = SafeRepresenter().represent_data(value)
     if isinstance(value, str):

@@ -279,7 +279,7 @@ class Naming:
         return f"{reason}, because {PATTERN_VARIABLE} does not contain {groups}", fix
 
 
-def hosts_with_name(name: str, hosts: Collection[str]) -> list[str]:
+def hosts_with_full_or_short_name(name: str, hosts: Collection[str]) -> list[str]:
     """Return the hosts that a full or short name identifies: the host of this name, else all with this first label."""
     return [name] if name in hosts else [host for host in hosts if host_name_without_domain(host) == name]
 

@@ -94,7 +94,7 @@ class PairState(Generic[_Node]):
         return two_masters_message(_accesses(self.nodes)) if self.is_guarded and not self.uses_different_stores else ""
 
     @property
-    def outdated(self) -> list[_Node]:
+    def nodes_with_outdated_generation(self) -> list[_Node]:
         """The nodes whose broker uses a generation of the store that a takeover has replaced."""
         return [node for node in self.nodes if self._is_outdated(node)]
 

@@ -28,9 +28,9 @@ from activemq_fleet.lint.file_kinds import KIND_RULE
 from activemq_fleet.lint.file_network import DUPLEX_RULE, mutual_duplex_link_problems
 from activemq_fleet.lint.files import (
     check_activemq_xml,
-    exposed_port_kind_of_file,
+    exposed_port_kind_of_checked_file,
+    one_finding_per_mistake,
     schema_finding,
-    without_duplicate_findings,
 )
 from activemq_fleet.lint.fleets import FleetView, file_and_release_findings_of_broker, whole_fleet_findings
 from activemq_fleet.lint.suppressions import waive_suppressed_findings
@@ -177,8 +177,8 @@ def lint_file(
     )
     if any(finding.rule == KIND_RULE for finding in findings):
         return findings  # No release of ActiveMQ Classic reads such a file.
-    release_facts = InstalledReleaseFacts(release, exposure=exposed_port_kind_of_file(document))
-    return (*without_duplicate_findings(installed_release_findings(release_facts, selection, file=file)), *findings)
+    release_facts = InstalledReleaseFacts(release, exposure=exposed_port_kind_of_checked_file(document))
+    return (*one_finding_per_mistake(installed_release_findings(release_facts, selection, file=file)), *findings)
 
 
 def repair_file(
@@ -335,7 +335,7 @@ def fleet_with_check_findings(
     )
     findings += missing_archive_findings(fleet) if files_here else ()
     is_selected = cache(selection.includes_rule)
-    selected = (f for f in (*fleet.findings, *without_duplicate_findings(findings)) if is_selected(f.rule))
+    selected = (f for f in (*fleet.findings, *one_finding_per_mistake(findings)) if is_selected(f.rule))
     waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]
     return replace(
         fleet,

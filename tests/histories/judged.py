@@ -108,11 +108,11 @@ def judge(content: Read, modules: SimpleNamespace = MODULES) -> tuple[Units, dic
     )
     missing = {entry.agent: entry.records for entry in entries if isinstance(entry, journals.MissingRecordCount)}
     records = sorted(
-        (entry for entry in entries if isinstance(entry, journals.EventRecordWithPosition)),
+        (entry for entry in entries if isinstance(entry, journals.EventRecordWithJournalPosition)),
         key=lambda entry: entry.event_id,
     )
     events_of = modules.event_records.events_from_records
-    reach = dict(ranges.reached_ranges_with_keys(events_of(records), subscribers, missing))
+    reach = dict(ranges.received_event_ranges_with_keys(events_of(records), subscribers, missing))
     units: Units = {}
     events: dict[str, str] = {}
     for outcome, deliveries in modules.deliveries.DeliveryJudge(subscribers, missing, reach).outcomes_with_deliveries(

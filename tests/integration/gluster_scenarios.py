@@ -28,7 +28,7 @@ from activemq_fleet.node.fence.replay import MessageReplayConnection
 from activemq_fleet.node.fence.shared_store import SharedStore
 from activemq_fleet.node.watchdog.watchdog import Watchdog
 from activemq_fleet.node.watchdog.watchdog_cli import parse_options
-from activemq_fleet.render.broker_paths import broker_directory_paths
+from activemq_fleet.render.broker_paths import paths_of_broker
 from scripts.attacks.clients import consume, sending
 from tests.integration.gluster import GlusterFS
 from tests.integration.labs import pair, processes_of, write_inventory
@@ -243,7 +243,7 @@ def _reports(scenario: Scenario, host: str) -> dict[str, Any]:
     lab = scenario.labs[host]
     hosts = (host,)
     status = lab_status(lab.fleet, hosts, hosts, 10)
-    base = broker_directory_paths(lab.fleet.broker(host)).base
+    base = paths_of_broker(lab.fleet.broker(host)).base
     watchdog = Watchdog(parse_options(["--base", base, "--unit", "x.service", "--ha", "shared-file", "warn"]), None)
     watchdog.check_broker()
     return {

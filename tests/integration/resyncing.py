@@ -133,7 +133,7 @@ class Controller:
     def _copy(self, source: str, target: str, winner: str) -> Iterator[str]:
         files = store_copy.store_manifest(source)
         yield "manifest"
-        missing = store_copy.prepare_staging_directory(target, files)
+        missing = store_copy.prepare_staging_and_list_missing_files(target, files)
         yield "staged"
         pieces = 0
         for name, offset in missing.items():

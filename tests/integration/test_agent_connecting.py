@@ -22,11 +22,11 @@ import structlog
 from activemq_agent import publishing
 from activemq_agent.config import Config
 from activemq_agent.config_values import Endpoint, Password
-from activemq_agent.connecting import ConnectionPolicy
+from activemq_agent.connecting import ConnectionSettings
 from activemq_agent.connection_events import ConnectionEnded
 from activemq_agent.publishing import Publisher
 from activemq_agent.store import Store
-from activemq_agent.subscribing import Subscriber
+from activemq_agent.subscribing import InboxSubscriber
 from activemq_fleet.agent_topics import is_barrier_topic
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import Credentials
@@ -53,7 +53,7 @@ class Agent:
         directory: Path,
         topics: tuple[str, ...] = (),
         credentials: Credentials | None = None,
-        policy: ConnectionPolicy | None = None,
+        policy: ConnectionSettings | None = None,
     ) -> None:
         group = lab.fleet.groups[0].name
         credentials = credentials or lab.credentials(group)
@@ -65,7 +65,7 @@ class Agent:
             topics=topics,
             client_id=name,
             state_directory=directory / name,
-            policy=policy or ConnectionPolicy(),
+            policy=policy or ConnectionSettings(),
         )
         # No handler runs here: with many kills on a slow machine, the inbox exceeds the default limit of a topic.
         limits = replace(self.config.store_limits, topic_rows=1_000_000)
@@ -74,7 +74,7 @@ class Agent:
         log = structlog.get_logger().bind(agent=name)
         numbers = itertools.count(1)
         self.publisher = Publisher(self.config, self.store, log=log, numbers=numbers)
-        self.subscriber = Subscriber(
+        self.subscriber = InboxSubscriber(
             self.config, self.store, log=log, numbers=numbers, on_stored=lambda _: self.stored_at.append(time.time())
         )
         self._stop = threading.Event()
@@ -267,7 +267,7 @@ def test_denied_event_is_recorded_as_unconfirmed_and_blocks_no_other_event(
     lab = lab_of(write_pair_inventory(tmp_path, users=[AGENT_USER], acl=rights))
     lab.up()
     credentials = Credentials("agent", "s3cret-agent")
-    policy = ConnectionPolicy(canary_interval=8, canary_timeout=8)
+    policy = ConnectionSettings(canary_interval=8, canary_timeout=8)
 
     with Agent("receiver", lab, tmp_path, ("secret/#", "instance/#"), credentials, policy) as agent:
         subscriber = agent.subscriber

@@ -221,7 +221,7 @@ def cmdline_of(process: psutil.Process) -> list[str]:
 
 def acknowledged_since(generator: TwoAgentLoadGenerator, since: float) -> int:
     """Return the number of events that were acknowledged after a moment."""
-    tail = generator.publisher.tail.count_new_journal_records()
+    tail = generator.publisher.tail.add_counts_of_new_journal_records()
     return tail.count_records_between("acknowledged", since, time.time())
 
 

@@ -25,7 +25,7 @@ from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import StompConnection, StompTimeout
 from activemq_fleet.node.watchdog.watchdog_installation import watchdog_program_content as pack
 from activemq_fleet.render import render_broker
-from activemq_fleet.render.broker_paths import METRICS, broker_directory_paths
+from activemq_fleet.render.broker_paths import METRICS, paths_of_broker
 from activemq_fleet.render.jmx_exporter import broker_configuration_fingerprint
 from activemq_fleet.topology import build_fleet
 from tests.integration.agents import PROGRAM, Agent
@@ -231,7 +231,7 @@ def test_alert_of_failing_metrics_fires_and_clears(tmp_path: Path, lab_of: LabOf
     lab = lab_with_prometheus(lab_of, tmp_path, (A,), ha="none")
     assert "ActiveMQMetricsFailing" not in firing(lab)
     # The exporter reads its configuration again when the file changes: the test adds a group that the pattern lacks.
-    rules = Path(broker_directory_paths(lab.fleet.broker(A)).base, "current", METRICS)
+    rules = Path(paths_of_broker(lab.fleet.broker(A)).base, "current", METRICS)
     deployed, mode = rules.read_text(), rules.stat().st_mode
     rules.chmod(0o600)
     name = "name: activemq_broker_uptime_seconds\n"
@@ -393,7 +393,7 @@ def fill(lab: Lab, destination: str, headers: dict[str, str]) -> None:
 def running_watchdog(lab: Lab, host: str) -> Iterator[int]:
     """Run a watchdog for a broker and yield its process ID; it writes its metrics for the lab's node exporter."""
     broker = lab.fleet.broker(host)
-    base = Path(broker_directory_paths(broker).base)
+    base = Path(paths_of_broker(broker).base)
     run_directory = base.parent / "activemq-watchdog"
     run_directory.mkdir(exist_ok=True)
     arguments = ["--base", str(base), "--unit", "x.service", "--ha", broker.settings.ha, "--every", "1"]

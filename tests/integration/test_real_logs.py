@@ -13,7 +13,7 @@ import pytest
 
 from activemq_fleet.audit.evidence import Incident, LogRecordEvidence, PairNode
 from activemq_fleet.audit.log_evidence import evidence_in_log
-from activemq_fleet.audit.pair_findings import CrossHostLogEvidence, incidents_of_pair, pair_findings_of_logs
+from activemq_fleet.audit.pair_findings import FleetWideLogEvidence, incidents_of_pair, pair_findings_of_logs
 from activemq_fleet.logs.classifier import UNKNOWN
 from activemq_fleet.logs.event_batches import SCHEMA, LogReleaseAndTimeZone, LogScanner
 from tests.integration.real_logs import RELEASES, SILENT, record_logs
@@ -82,7 +82,7 @@ def incidents_of(logs: Path) -> list[Incident]:
             evidence_in_log(evidence_records_of(home, host_facts.get("release")))
         )
     findings_of_pairs = [pair_findings_of_logs(nodes[pair], evidence[pair]) for pair in nodes]
-    fleet = CrossHostLogEvidence(
+    fleet = FleetWideLogEvidence(
         frozenset(name for findings in findings_of_pairs for name in findings.names_of_brokers_reporting_refusals)
     )
     return [incident for findings in findings_of_pairs for incident in incidents_of_pair(findings, (), fleet=fleet)]

@@ -14,7 +14,7 @@ import pytest
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.render.broker_paths import broker_directory_paths
+from activemq_fleet.render.broker_paths import paths_of_broker
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair
 from tests.integration.monitored import make_key
@@ -175,7 +175,7 @@ def test_status_reports_dead_letters_changed_file_refused_link_and_certificate(t
     assert ("dlq", A) in finding_rules(lab)
 
     # An operator changes the password of the network by hand. After a restart, its link is refused.
-    credentials = Path(broker_directory_paths(lab.fleet.broker(SHOP_A)).base, "current/conf/credentials.properties")
+    credentials = Path(paths_of_broker(lab.fleet.broker(SHOP_A)).base, "current/conf/credentials.properties")
     credentials.chmod(0o600)
     credentials.write_text(credentials.read_text().replace("s3cret-network", "another"))
     lab.stop(SHOP_A)

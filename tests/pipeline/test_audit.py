@@ -13,7 +13,7 @@ import pytest
 
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability, read_availability
 from activemq_fleet.errors import InputError
-from activemq_fleet.node.watchdog.hang_detection import hung_broker_message
+from activemq_fleet.node.watchdog.hang_detection import format_hung_broker_message
 from activemq_fleet.spark.audit_job import audit
 from activemq_fleet.spark.inputs import AuditedHost
 from activemq_fleet.spark.schemas import SCHEMAS
@@ -167,7 +167,9 @@ def test_verdict_of_audit_is_clean_only_if_operation_explains_takeover(
 def test_systemd_journals_explain_takeover_after_hung_broker(spark: SparkSession, tmp_path: Path) -> None:
     about = {"group": "orders", "pair": PAIR, "store": STORE, "release": "5.18.3", **UNIT}
     frozen = "process 812 was stopped by a signal, and its log reports: Apache ActiveMQ 5.18.3 (x, ID:x) started"
-    hung = hung_broker_message(frozen, action="kill", ha="shared-file", unit="activemq.service", seconds=12, kills=True)
+    hung = format_hung_broker_message(
+        frozen, action="kill", ha="shared-file", unit="activemq.service", seconds=12, kills=True
+    )
     exited = "activemq.service: Main process exited, code=exited, status=137/n/a"
     hung_node = {
         "activemq.log": "".join(log_lines(*MASTER)),

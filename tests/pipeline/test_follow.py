@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.spark.audit_job import audit
-from activemq_fleet.spark.follow import STATE_DIRECTORY, audit_after_changes
+from activemq_fleet.spark.follow import STATE_DIRECTORY, rewrite_audit_after_log_changes
 from activemq_fleet.spark.staging import staging_directory_of
 from tests.pipeline.growing import LOST, RUN, WAIT, A, B, C, Fleet, Writer
 from tests.situations import in_every_situation
@@ -88,10 +88,10 @@ def test_randomly_killed_audit_stream_writes_same_result_as_batch(spark: SparkSe
     assert writer.error is None
     assert not writer.is_alive()
     fleet.continue_after_a_week()
-    audit_after_changes(spark, str(logs), str(output_directory), until_idle=0)
+    rewrite_audit_after_log_changes(spark, str(logs), str(output_directory), until_idle=0)
     settled = {name: final_rows(output_directory, name) for name in ("incidents", "messages")}
     fleet.add_late_evidence()
-    audit_after_changes(spark, str(logs), str(output_directory), until_idle=0)
+    rewrite_audit_after_log_changes(spark, str(logs), str(output_directory), until_idle=0)
     for name, before in settled.items():
         changed = {key for key, row in before.items() if final_rows(output_directory, name).get(key) != row}
         assert 0 < len(changed) < len(before), f"late evidence must change some final rows of {name}: {changed}"
@@ -136,7 +136,7 @@ def test_late_evidence_changes_only_audit_files_of_its_hosts(spark: SparkSession
     fleet.describe(B, "orders", "orders-mq01")
     fleet.append_records(A, *RUN, LOST, "a line")
     fleet.append_records(C, *RUN)
-    audit_after_changes(spark, str(logs), str(output_directory), until_idle=0)
+    rewrite_audit_after_log_changes(spark, str(logs), str(output_directory), until_idle=0)
     assert {row["kind"]: row["final"] for row in incidents(output_directory)} == {"demotion": False}
     (part_of_c,) = parts_of(output_directory, C)
 
@@ -144,7 +144,7 @@ def test_late_evidence_changes_only_audit_files_of_its_hosts(spark: SparkSession
     fleet.pass_minutes(20)
     fleet.append_records(A, "a line")
     fleet.append_records(B, "a line")
-    audit_after_changes(spark, str(logs), str(output_directory), until_idle=0)
+    rewrite_audit_after_log_changes(spark, str(logs), str(output_directory), until_idle=0)
     assert {row["kind"]: row["final"] for row in incidents(output_directory)} == {"demotion": True, "takeover": True}
     assert parts_of(output_directory, C) == [part_of_c]
     assert os.stat(output_directory / "events" / part_of_c).st_nlink == 2
@@ -166,22 +166,22 @@ def incidents(out: Path) -> list[dict[str, Any]]:
 
 def test_audit_follow_refuses_object_store_or_missing_directory(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="only directories on local or mounted file systems"):
-        audit_after_changes(spark, "s3a://logs/collected", str(tmp_path / "out"), until_idle=0)
+        rewrite_audit_after_log_changes(spark, "s3a://logs/collected", str(tmp_path / "out"), until_idle=0)
     with pytest.raises(InputError, match="the directory does not exist"):
-        audit_after_changes(spark, str(tmp_path / "nowhere"), str(tmp_path / "out"), until_idle=0)
+        rewrite_audit_after_log_changes(spark, str(tmp_path / "nowhere"), str(tmp_path / "out"), until_idle=0)
 
 
 def test_audit_follow_refuses_directory_without_logs(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "logs" / "mq01a").mkdir(parents=True)
     with pytest.raises(InputError, match="this path contains no logs"):
-        audit_after_changes(spark, str(tmp_path / "logs"), str(tmp_path / "out"), until_idle=0)
+        rewrite_audit_after_log_changes(spark, str(tmp_path / "logs"), str(tmp_path / "out"), until_idle=0)
 
 
 def test_audit_follow_refuses_output_inside_of_logs(spark: SparkSession, tmp_path: Path) -> None:
     """Each audit would change the files that it follows, and so cause the next audit."""
     Fleet(tmp_path / "logs").append_records(A, *RUN)
     with pytest.raises(InputError, match="is inside the directory of logs"):
-        audit_after_changes(spark, str(tmp_path / "logs"), str(tmp_path / "logs" / "out"), until_idle=0)
+        rewrite_audit_after_log_changes(spark, str(tmp_path / "logs"), str(tmp_path / "logs" / "out"), until_idle=0)
 
 
 def test_second_audit_follow_with_same_output_is_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -191,6 +191,6 @@ def test_second_audit_follow_with_same_output_is_refused(spark: SparkSession, tm
     with (output_directory / STATE_DIRECTORY / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(InputError, match="another run of audit --follow writes to this directory"):
-            audit_after_changes(spark, str(logs), str(output_directory), until_idle=0)
-    audit_after_changes(spark, str(logs), str(output_directory), until_idle=0)
+            rewrite_audit_after_log_changes(spark, str(logs), str(output_directory), until_idle=0)
+    rewrite_audit_after_log_changes(spark, str(logs), str(output_directory), until_idle=0)
     assert (output_directory / "audit.json").exists()

@@ -19,7 +19,7 @@ from activemq_fleet.audit.evidence import Incident, LoggedMinute, LogRecordEvide
 from activemq_fleet.audit.log_evidence import TEXT, evidence_in_log
 from activemq_fleet.audit.logged_bridges import LoggedBridge
 from activemq_fleet.audit.pair_findings import (
-    CrossHostLogEvidence,
+    FleetWideLogEvidence,
     incidents_of_pair,
     logged_minutes_of_all_hosts,
     pair_findings_of_logs,
@@ -96,12 +96,12 @@ def audit_logs(logs: dict[str, bytes], pairs: Iterable[tuple[str, ...]] = (), re
         )
         for name, hosts in groups.items()
     }
-    fleet = CrossHostLogEvidence(
+    fleet = FleetWideLogEvidence(
         frozenset(name for findings in by_group.values() for name in findings.names_of_brokers_reporting_refusals),
         {
             name: text
             for findings in by_group.values()
-            for name, text in findings.large_frame_refusals_by_broker.items()
+            for name, text in findings.first_large_frame_refusal_by_broker.items()
         },
     )
     recorded = RecordedFindings()

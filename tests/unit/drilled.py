@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from activemq_fleet.drills.drill_verdict import drill_verdict_and_reasons
-from activemq_fleet.drills.model import DrillResult, DrillSetup, Fault, PairEventCounts, StateSpan
+from activemq_fleet.drills.model import BrokerStateSpan, DrillResult, DrillSetup, Fault, PairEventCounts
 from activemq_fleet.lab.drill_files import state_spans
 
 BEGAN = 1_795_269_479.0
@@ -54,7 +54,7 @@ def result_of(faults: Sequence[Fault], accounts: Sequence[PairEventCounts], **ch
     )
 
 
-def _spans(faults: Sequence[Fault], ended: float) -> list[StateSpan]:
+def _spans(faults: Sequence[Fault], ended: float) -> list[BrokerStateSpan]:
     changes: dict[str, list[tuple[float, Any]]] = {}
     for fault in faults:
         changes.setdefault(fault.host, []).append((fault.at, "stopped"))

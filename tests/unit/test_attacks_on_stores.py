@@ -19,7 +19,7 @@ import pytest
 from activemq_fleet import deployment
 from activemq_fleet.node.collect import thread_dumps
 from activemq_fleet.node.process import proc as processes
-from activemq_fleet.render.broker_paths import broker_directory_paths
+from activemq_fleet.render.broker_paths import paths_of_broker
 from activemq_fleet.topology import build_fleet
 from tests.situations import some_situations
 from tests.unit.attackers import BROKER, call_as, create_owned_directory, directory_for_all_accounts, requires_root
@@ -189,7 +189,7 @@ def make_unfenced_broker(root_directory: Path) -> Path:
     }
     host = "orders-mq01-a.example.com"
     broker = build_fleet({host: variables}, {}).broker(host)
-    base = Path(broker_directory_paths(broker).base)
+    base = Path(paths_of_broker(broker).base)
     base.parent.mkdir(parents=True, exist_ok=True)
     files = {
         path: ConfigurationFile(file.content, file.mode, file.masked, file.hidden)

@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from activemq_fleet.node.foreign_data import decompress_base64_text, parse_untrusted_json
+from activemq_fleet.node.foreign_data import decompress_base64_to_bytes, parse_untrusted_json
 
 NESTED = b"[" * 200_000
 LONG = b'{"number": 1' + b"0" * 400 + b"}"
@@ -38,7 +38,7 @@ def test_written_json_is_parsed_unchanged() -> None:
 def test_compressed_text_is_decompressed_up_to_limit() -> None:
     compressed_text = base64.b64encode(zlib.compress(bytes(1000))).decode()
 
-    assert decompress_base64_text(compressed_text, 1000) == bytes(1000)
+    assert decompress_base64_to_bytes(compressed_text, 1000) == bytes(1000)
 
 
 @pytest.mark.parametrize(
@@ -51,4 +51,4 @@ def test_compressed_text_is_decompressed_up_to_limit() -> None:
 )
 def test_oversized_or_damaged_compressed_text_is_refused(content: bytes, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        decompress_base64_text(base64.b64encode(content).decode(), 1000)
+        decompress_base64_to_bytes(base64.b64encode(content).decode(), 1000)

@@ -11,7 +11,11 @@ import pytest
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.fence.store_inspection import inspect_store_journal
 from activemq_fleet.node.kahadb import journal, journal_end_check
-from activemq_fleet.node.kahadb.cut_batch import describe_cut_batch_in_copied_store, has_cut_batch, remove_cut_batch
+from activemq_fleet.node.kahadb.incomplete_batch import (
+    describe_incomplete_batch_not_copied,
+    has_incomplete_batch,
+    remove_incomplete_batch_at_journal_end,
+)
 from activemq_fleet.node.kahadb.index_pages import PageFile
 from activemq_fleet.node.kahadb.journal import read_data_file_commands
 from activemq_fleet.node.kahadb.journal_end_check import check_journal_end, describe_missing_journal_end
@@ -155,7 +159,10 @@ def test_repair_removes_cut_batch_unless_broker_holds_lock(tmp_path: Path) -> No
 def test_remedy_for_cut_batch_does_not_overwrite_records_after_start(tmp_path: Path) -> None:
     path = write_data_file(tmp_path, add_record("m1"), add_record("m2"), each=1, reserved=0)
     os.truncate(path, path.stat().st_size - 3)
-    for text in (describe_cut_batch_in_copied_store(str(tmp_path)), remove_cut_batch(str(tmp_path))):
+    for text in (
+        describe_incomplete_batch_not_copied(str(tmp_path)),
+        remove_incomplete_batch_at_journal_end(str(tmp_path)),
+    ):
         assert "do not replace the data file in this store, because brokers append new records to it" in text
         assert "restore the copy of the whole store to a different directory" in text
 
@@ -167,7 +174,7 @@ def test_removal_of_cut_batch_keeps_it_in_hard_links(tmp_path: Path) -> None:
     cut = path.read_bytes()
     link = tmp_path / "link"
     os.link(path, link)
-    assert "therefore removed this batch, from byte" in remove_cut_batch(str(path.parent))
+    assert "therefore removed this batch, from byte" in remove_incomplete_batch_at_journal_end(str(path.parent))
     assert link.read_bytes() == cut
     assert path.read_bytes() == cut[: (len(cut) + 3) // 2]
     assert path.stat().st_mode & 0o777 == 0o600
@@ -177,9 +184,9 @@ def test_repair_and_inspection_agree_on_cut_batch_before_empty_data_file(tmp_pat
     path = write_data_file(tmp_path, add_record("m1"), add_record("m2"), each=1, reserved=0)
     os.truncate(path, path.stat().st_size - 3)
     cut = path.read_bytes()
-    assert has_cut_batch(str(tmp_path)) is inspect_store_journal(str(tmp_path)).is_last_batch_cut is True
+    assert has_incomplete_batch(str(tmp_path)) is inspect_store_journal(str(tmp_path)).is_last_batch_cut is True
     (tmp_path / "db-2.log").touch()
-    assert has_cut_batch(str(tmp_path)) is inspect_store_journal(str(tmp_path)).is_last_batch_cut is False
+    assert has_incomplete_batch(str(tmp_path)) is inspect_store_journal(str(tmp_path)).is_last_batch_cut is False
     assert repair(tmp_path) == ""
     assert path.read_bytes() == cut
 
@@ -196,8 +203,8 @@ def test_check_that_fails_is_described_and_does_not_prevent_start(
     assert describe_missing_journal_end(str(store)) == text
     write_index(store)
     assert repair(store) == text
-    monkeypatch.setattr(journal, "offset_of_cut_batch", fail)
-    assert describe_cut_batch_in_copied_store(str(store)) == text
+    monkeypatch.setattr(journal, "start_offset_of_truncated_last_batch", fail)
+    assert describe_incomplete_batch_not_copied(str(store)) == text
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError("removed"), NodeError("untrusted link")])
@@ -208,7 +215,7 @@ def test_error_of_check_without_lock_is_ignored_while_broker_holds_lock(
         raise error
 
     write_index(store)
-    monkeypatch.setattr(journal, "offset_of_cut_batch", fail)
+    monkeypatch.setattr(journal, "start_offset_of_truncated_last_batch", fail)
     with hold_store_lock(store):
         assert repair(store) == ""
 

@@ -16,7 +16,7 @@ from activemq_fleet.node import timeouts
 from activemq_fleet.node.config.broker_configuration import DeployedBrokerSettings
 from activemq_fleet.node.judge import STATES, BrokerState, Evidence, conclude_state
 from activemq_fleet.node.log import broker_log
-from activemq_fleet.node.log.broker_run import Phase
+from activemq_fleet.node.log.broker_run import LoggedBrokerPhase
 from activemq_fleet.node.probe.connector_probe import ProbeAnswer
 from activemq_fleet.node.process import held_by_process
 from activemq_fleet.node.process.proc import Process
@@ -56,7 +56,9 @@ PHASES = ("begin", "waiting", "starting", "attached", "started", "stopping", "st
 def broker_evidence(process: Process | None, phase: str, *answers: ProbeAnswer, **fields: Any) -> Evidence:
     answers_by_connector = {f"connector{number}": answer for number, answer in enumerate(answers)}
     has_started = fields.pop("has_started", phase == "started")
-    return Evidence(process, Phase(phase, "a record", has_started=has_started), answers_by_connector, **fields)
+    return Evidence(
+        process, LoggedBrokerPhase(phase, "a record", has_started=has_started), answers_by_connector, **fields
+    )
 
 
 CASES: list[tuple[Evidence, BrokerState]] = [

@@ -35,7 +35,7 @@ def start_command_of(hosts: LabBrokers, host: str, monkeypatch: pytest.MonkeyPat
         return SimpleNamespace(pid=NO_PROCESS)
 
     monkeypatch.setattr(processes, "launch_broker", launch)
-    monkeypatch.setattr(LabBrokers, "installed_version", lambda _self, _broker: "v1")
+    monkeypatch.setattr(LabBrokers, "installed_configuration_version", lambda _self, _broker: "v1")
     make_shared_store_directory(hosts.fleet.broker(host))
     hosts.launch_process(hosts.fleet.broker(host))
     return commands[0]
@@ -63,7 +63,7 @@ def test_broker_starts_with_variables_of_its_environment_file(tmp_path: Path, mo
     monkeypatch.setattr(
         processes, "launch_broker", lambda _lab_paths, _host, _command, variables, *_: environments.append(variables)
     )
-    monkeypatch.setattr(LabBrokers, "installed_version", lambda _self, _broker: "v1")
+    monkeypatch.setattr(LabBrokers, "installed_configuration_version", lambda _self, _broker: "v1")
     broker = hosts.fleet.broker(A)
     make_shared_store_directory(broker)
     hosts.launch_process(broker)
@@ -111,7 +111,7 @@ def test_broker_starts_after_deletion_of_its_store(tmp_path: Path, monkeypatch: 
     hosts = make_lab_hosts(tmp_path)
     hosts.delete_data_of_stopped_brokers(hosts.fleet.brokers)
     monkeypatch.setattr(processes, "launch_broker", lambda *_: None)
-    monkeypatch.setattr(LabBrokers, "installed_version", lambda _self, _broker: "v1")
+    monkeypatch.setattr(LabBrokers, "installed_configuration_version", lambda _self, _broker: "v1")
     hosts.launch_process(hosts.fleet.broker(A))
 
 

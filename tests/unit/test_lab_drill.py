@@ -11,7 +11,7 @@ import pytest
 
 from activemq_fleet.audit.scraped_availability import ActivePeriod, ScrapedAvailability, UnservedPeriod
 from activemq_fleet.drills.accounting import AgentJournal, count_event_outcomes
-from activemq_fleet.drills.model import Fault, StateSpan
+from activemq_fleet.drills.model import BrokerStateSpan, Fault
 from activemq_fleet.errors import InputError
 from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
 from activemq_fleet.lab.drill_files import (
@@ -117,15 +117,17 @@ def test_spans_of_broker_states_cover_drill_without_interruption() -> None:
     spans = state_spans(PAIR, A, "active", changes, 10.0, 25.0)  # type: ignore[arg-type]
 
     assert spans == [
-        StateSpan(PAIR, A, "active", 10.0, 12.0),
-        StateSpan(PAIR, A, "hung", 12.0, 14.0),
-        StateSpan(PAIR, A, "stopped", 14.0, 20.0),
-        StateSpan(PAIR, A, "standby", 20.0, 25.0),
+        BrokerStateSpan(PAIR, A, "active", 10.0, 12.0),
+        BrokerStateSpan(PAIR, A, "hung", 12.0, 14.0),
+        BrokerStateSpan(PAIR, A, "stopped", 14.0, 20.0),
+        BrokerStateSpan(PAIR, A, "standby", 20.0, 25.0),
     ]
 
 
 def test_broker_state_that_did_not_change_has_single_span() -> None:
-    assert state_spans(PAIR, A, "active", [(12.0, "active")], 10.0, 25.0) == [StateSpan(PAIR, A, "active", 10.0, 25.0)]
+    assert state_spans(PAIR, A, "active", [(12.0, "active")], 10.0, 25.0) == [
+        BrokerStateSpan(PAIR, A, "active", 10.0, 25.0)
+    ]
 
 
 LOG = """\

@@ -231,8 +231,8 @@ def test_lab_drill_fails_if_load_ends_before_first_fault(tmp_path: Path, monkeyp
     [
         ("next_drill_fault", 1, 1),
         ("wait_for_steady_load_rates", 1, 1),
-        ("wait_until_event_handled_after", 0, 1),
-        ("wait_until_event_handled_after", 1, 2),
+        ("wait_until_subscriber_handles_any_event", 0, 1),
+        ("wait_until_subscriber_handles_any_event", 1, 2),
     ],
 )
 def test_lab_drill_whose_load_ends_is_incomplete_and_no_fault_failed(

@@ -14,7 +14,7 @@ from activemq_fleet.lab.read_only_lab import ReadOnlyLab
 from activemq_fleet.operations.target import PossibleTargetHost, resolve_target
 from activemq_fleet.status.selection import select_hosts
 from activemq_fleet.topology import Fleet, build_fleet
-from activemq_fleet.topology.named_hosts import NamedHosts, SelectableHost, find_named_hosts
+from activemq_fleet.topology.named_hosts import HostsSelectedByName, SelectableHost, find_named_hosts
 from tests.unit.fleets import hosts
 
 SINGLE, PAIR_OF_GROUP = "stock.example.com", hosts("stock-mq01")
@@ -50,7 +50,7 @@ def hosts_of_lab(fleet: Fleet, name: str, directory: Path, monkeypatch: pytest.M
 
 def test_group_is_selected_if_first_labels_of_hosts_are_ambiguous() -> None:
     brokers = [SelectableHost(host, "", "stock") for host in ("stock.a.example", "stock.b.example")]
-    assert find_named_hosts("stock", brokers, option="--target") == NamedHosts(
+    assert find_named_hosts("stock", brokers, option="--target") == HostsSelectedByName(
         "group", ("stock.a.example", "stock.b.example")
     )
 

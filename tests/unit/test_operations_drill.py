@@ -12,7 +12,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.operations import OperationDecisionRequest, decide_operation
 from activemq_fleet.operations.drill_steps import (
     DrillStep,
-    choose_pair_for_each_fault,
+    choose_pair_names_for_faults,
     is_drill_allowed,
     next_drill_step,
     raise_for_groups_that_forbid_drills,
@@ -27,7 +27,7 @@ def fleet_with_pairs(*names: str, ha: str = "shared-file", nodes: str = "ab") ->
 
 
 def fault_schedule(planned_fleet: Fleet, faults: int, seed: int, fault: str = "kill") -> tuple[str, ...]:
-    return choose_pair_for_each_fault(planned_fleet, list(planned_fleet.pairs_by_name.values()), faults, seed, fault)
+    return choose_pair_names_for_faults(planned_fleet, list(planned_fleet.pairs_by_name.values()), faults, seed, fault)
 
 
 NAMES = ("o-mq01", "o-mq02", "b-mq01")
@@ -58,7 +58,7 @@ def test_single_pair_gets_every_fault_of_drill() -> None:
 def test_single_broker_gets_no_fault_and_drill_refuses_fleet_without_pair() -> None:
     single_broker_fleet = fleet_with_pairs("o-mq09", nodes="a")
 
-    assert "o-mq09" not in choose_pair_for_each_fault(
+    assert "o-mq09" not in choose_pair_names_for_faults(
         FLEET, [*FLEET.pairs_by_name.values(), *single_broker_fleet.pairs_by_name.values()], 20, 1
     )
     with pytest.raises(InputError, match="o-mq09 has no second node that could take over"):
@@ -75,7 +75,7 @@ def test_pure_pair_gets_at_most_one_drill_fault_and_last_pair_of_group_none() ->
 
 def test_pure_pairs_with_resync_get_repeated_faults() -> None:
     pairs = list(fleet_with_pairs("o-mq01", "o-mq02", ha="pure").pairs_by_name.values())
-    order = choose_pair_for_each_fault(fleet_with_pairs("o-mq01", "o-mq02", ha="pure"), pairs, 6, 1, resync=True)
+    order = choose_pair_names_for_faults(fleet_with_pairs("o-mq01", "o-mq02", ha="pure"), pairs, 6, 1, resync=True)
 
     assert Counter(order) == {"o-mq01": 3, "o-mq02": 3}
 

@@ -13,7 +13,7 @@ from activemq_fleet.operations import OperationDecisionRequest, decide_operation
 from activemq_fleet.operations.migrate import (
     LINK_PATIENCE,
     STALLED,
-    BacklogToMigrate,
+    BrokerBacklogToMigrate,
     MigrationBrokerEvidence,
     MigrationStep,
     next_migration_step,
@@ -23,7 +23,7 @@ from activemq_fleet.operations.operation_decisions import RunProgress
 from tests.support.facts_of_brokers import facts_of_broker
 
 LINK = LinkFacts("new-mq01-to-old-mq01", "old-mq01", duplex=True)
-NOTHING = BacklogToMigrate(
+NOTHING = BrokerBacklogToMigrate(
     store="/var/lib/activemq/activemq/data/kahadb",
     queues={},
     subscriptions=[],

@@ -17,8 +17,8 @@ from activemq_fleet.operations.upgrade import (
     StoreBeforeAndAfterUpgrade,
     may_roll_back,
     next_upgrade_step,
+    pair_health_step_before_upgrade,
     upgrade_effects_by_pair,
-    wait_or_done_step_before_upgrade,
 )
 from activemq_fleet.releases import Release, known_release_lines
 from activemq_fleet.releases._data import load_releases_and_advisories
@@ -78,7 +78,7 @@ def readiness_of(
     nodes: Sequence[ObservedNode], stores: Mapping[str, StoreBeforeAndAfterUpgrade], run: RollingProgress
 ) -> None:
     upgrade_effects_by_pair(nodes, stores, run)
-    wait_or_done_step_before_upgrade(nodes, run)
+    pair_health_step_before_upgrade(nodes, run)
 
 
 def refusal_of(nodes: Sequence[ObservedNode], **more: Any) -> str:
@@ -230,7 +230,7 @@ def test_upgrade_of_one_of_two_single_brokers_counts_one_broker() -> None:
     nodes = (chosen, replace(other, state="active"))
     run = upgrade_progress(nodes, chosen=[A])
 
-    before = wait_or_done_step_before_upgrade(nodes, run)
+    before = pair_health_step_before_upgrade(nodes, run)
     after = next_upgrade_step(nodes, store_changes(nodes), run)
 
     assert before.say == "1 broker checked: nothing prevents the upgrade"

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.node.fence.operator_fence_command import FenceCommand, read_fence_command
+from activemq_fleet.node.fence.operator_fence_command import ExecutableFenceCommand, read_fence_command
 
 ENVIRONMENT = {"ACTIVEMQ_FENCE_HOST": "o-mq01-b", "ACTIVEMQ_FENCE_PAIR": "o-mq01", "ACTIVEMQ_FENCE_SECRETS": "/x"}
 
 
-def shell_command(script: str, timeout: float = 20.0) -> FenceCommand:
-    return FenceCommand(["/bin/sh", "-c", script], timeout, ENVIRONMENT)
+def shell_command(script: str, timeout: float = 20.0) -> ExecutableFenceCommand:
+    return ExecutableFenceCommand(["/bin/sh", "-c", script], timeout, ENVIRONMENT)
 
 
 def test_exit_status_0_of_fence_command_confirms_that_host_is_fenced(tmp_path: Path) -> None:
@@ -29,12 +29,14 @@ def test_exit_status_0_of_fence_command_confirms_that_host_is_fenced(tmp_path: P
         (shell_command("exit 3"), "the fence command /bin/sh (activemq_fence_command) failed with exit status 3"),
         (shell_command("kill -9 $$"), "the fence command /bin/sh (activemq_fence_command) failed with exit status -9"),
         (
-            FenceCommand(["/no/such/program"], 5, ENVIRONMENT),
+            ExecutableFenceCommand(["/no/such/program"], 5, ENVIRONMENT),
             "the fence command /no/such/program (activemq_fence_command) cannot be run (No such file or directory)",
         ),
     ],
 )
-def test_failure_of_fence_command_names_exit_status_or_system_error(command: FenceCommand, message: str) -> None:
+def test_failure_of_fence_command_names_exit_status_or_system_error(
+    command: ExecutableFenceCommand, message: str
+) -> None:
     assert command.run_and_describe_failure(lambda: None) == message
 
 
@@ -54,5 +56,5 @@ def test_fence_command_that_exceeds_timeout_is_killed_with_its_children(tmp_path
 def test_fence_command_is_read_from_deployed_file(tmp_path: Path) -> None:
     path = tmp_path / "fence-command.json"
     path.write_text(json.dumps({"argv": ["/bin/true"], "timeout": 7, "environment": ENVIRONMENT}))
-    assert read_fence_command(str(path)) == FenceCommand(["/bin/true"], 7, ENVIRONMENT)
+    assert read_fence_command(str(path)) == ExecutableFenceCommand(["/bin/true"], 7, ENVIRONMENT)
     assert read_fence_command(str(path)).host_to_fence == "o-mq01-b"

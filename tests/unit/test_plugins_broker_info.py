@@ -25,7 +25,7 @@ from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.judge import Evidence
-from activemq_fleet.node.log.broker_run import Phase
+from activemq_fleet.node.log.broker_run import LoggedBrokerPhase
 from activemq_fleet.node.log.log_records import Record
 from activemq_fleet.node.probe import connector_probe as probe
 from activemq_fleet.node.probe.settling import ReadinessDetector, thread_dump_shows_configuration_loading
@@ -260,7 +260,7 @@ def deploy_configuration(base: Path, **variables: object) -> broker_configuratio
         target = base / "versions" / "v" / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
-    return broker_configuration.read_deployed_configuration(ConfigurationPaths(str(base)), "v")
+    return broker_configuration.read_deployed_broker_settings(ConfigurationPaths(str(base)), "v")
 
 
 def test_required_client_certificate_is_read_from_deployed_files(tmp_path: Path) -> None:
@@ -309,7 +309,7 @@ def test_store_path_resolves_property_of_data_directory(tmp_path: Path) -> None:
     xml = '<beans><broker><kahaDB directory="${activemq.data}/kahadb"/></broker></beans>'
     (tmp_path / "conf" / "activemq.xml").write_text(xml)
     assert (
-        broker_configuration.read_deployed_configuration(ConfigurationPaths("/base"), str(tmp_path)).store
+        broker_configuration.read_deployed_broker_settings(ConfigurationPaths("/base"), str(tmp_path)).store
         == "/base/data/kahadb"
     )
 
@@ -383,7 +383,7 @@ def test_texts_of_log_and_probes_in_broker_state_contain_no_secret(
     failure = "Failed to start: jdbc:oracle:thin:amq/Canary99@db1 is not reachable"
     evidence = Evidence(
         read_process(os.getpid()),
-        Phase("failed", failure),
+        LoggedBrokerPhase("failed", failure),
         {"openwire": probe.ProbeAnswer(answered=False, returned=False, detail=failure)},
     )
     monkeypatch.setattr(state, "observe_broker", lambda *_arguments: evidence)

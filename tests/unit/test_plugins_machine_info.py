@@ -82,7 +82,7 @@ def test_space_usable_by_store_includes_its_current_files(tmp_path: Path) -> Non
     store.mkdir()
     (store / "db-1.log").write_bytes(b"x" * 4_000_000)
     free = os.statvfs(tmp_path)
-    usable = machine.bytes_usable_by_store(str(store))
+    usable = machine.store_size_plus_free_space(str(store))
     assert usable is not None
     # other processes write to the same disk
     assert abs(usable - free.f_bavail * free.f_frsize - 4_000_000) < 500_000_000
@@ -90,7 +90,7 @@ def test_space_usable_by_store_includes_its_current_files(tmp_path: Path) -> Non
 
 
 def test_space_usable_by_missing_store_is_known(tmp_path: Path) -> None:
-    assert machine.bytes_usable_by_store(str(tmp_path / "not" / "yet")) is not None
+    assert machine.store_size_plus_free_space(str(tmp_path / "not" / "yet")) is not None
 
 
 def test_start_script_settings_files_are_existing_files(tmp_path: Path) -> None:

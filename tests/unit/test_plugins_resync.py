@@ -132,7 +132,7 @@ class Carrier(action.ActionModule):
 def copy_store(source: Path, target: Path, spool: Path, call_limit: int = 1 << 30) -> int:
     """Fetch and place a complete store; return the number of calls."""
     carrier, files = Carrier(call_limit), store_copy.store_manifest(str(source))
-    missing = store_copy.prepare_staging_directory(str(target), files)
+    missing = store_copy.prepare_staging_and_list_missing_files(str(target), files)
     task = {"files": files, "missing": missing, "spool": str(spool)}
     carrier._fetch_missing_files(task | {"directory": str(source)}, {})
     carrier._send_spooled_files(task | {"directory": str(target)}, {})
@@ -177,7 +177,7 @@ def test_interrupted_store_copy_continues_where_it_stopped(copy_paths: tuple[Pat
 def test_store_file_that_changes_during_copy_is_error(copy_paths: tuple[Path, Path, Path]) -> None:
     source, target, spool = copy_paths
     carrier, files = Carrier(), store_copy.store_manifest(str(source))
-    missing = store_copy.prepare_staging_directory(str(target), files)
+    missing = store_copy.prepare_staging_and_list_missing_files(str(target), files)
     (source / "db.data").write_bytes(b"shorter")
     with pytest.raises(NodeError, match="find the process that writes to it"):
         carrier._fetch_missing_files(
@@ -217,7 +217,7 @@ def test_store_copy_requires_no_space_on_controller_for_bytes_that_host_has(
 ) -> None:
     source, target, spool = copy_paths
     files = store_copy.store_manifest(str(source))
-    store_copy.prepare_staging_directory(str(target), files)
+    store_copy.prepare_staging_and_list_missing_files(str(target), files)
     size = files["db-1.log"]["size"]
     chunk = store_copy.read_packed_chunk(str(source), "db-1.log", 0, size)
     store_copy.append_chunk(str(target), files, "db-1.log", 0, chunk)

@@ -38,7 +38,7 @@ def source_and_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[
 def transfer(source: str, target: str) -> str:
     """Copy a complete store; return the path of the backup."""
     files = store_copy.store_manifest(source)
-    for name, offset in store_copy.prepare_staging_directory(target, files).items():
+    for name, offset in store_copy.prepare_staging_and_list_missing_files(target, files).items():
         position = offset
         while position < files[name]["size"]:
             position = store_copy.append_chunk(
@@ -66,7 +66,7 @@ def test_store_copy_excludes_lock_file(source_and_target: tuple[str, str]) -> No
 
 def test_store_copy_skips_files_that_target_has(source_and_target: tuple[str, str]) -> None:
     source, target = source_and_target
-    missing = store_copy.prepare_staging_directory(target, store_copy.store_manifest(source))
+    missing = store_copy.prepare_staging_and_list_missing_files(target, store_copy.store_manifest(source))
     assert missing == {"db-2.log": 0, "db.data": 0}
 
 
@@ -90,15 +90,15 @@ def test_each_store_copy_keeps_separate_backup(source_and_target: tuple[str, str
 def test_interrupted_copy_of_store_file_continues_where_it_stopped(source_and_target: tuple[str, str]) -> None:
     source, target = source_and_target
     files = store_copy.store_manifest(source)
-    store_copy.prepare_staging_directory(target, files)
+    store_copy.prepare_staging_and_list_missing_files(target, files)
     store_copy.append_chunk(target, files, "db-2.log", 0, store_copy.read_packed_chunk(source, "db-2.log", 0, 43))
-    assert store_copy.prepare_staging_directory(target, files) == {"db-2.log": 10, "db.data": 0}
+    assert store_copy.prepare_staging_and_list_missing_files(target, files) == {"db-2.log": 10, "db.data": 0}
 
 
 def test_chunk_of_store_file_at_unexpected_offset_is_refused(source_and_target: tuple[str, str]) -> None:
     source, target = source_and_target
     files = store_copy.store_manifest(source)
-    store_copy.prepare_staging_directory(target, files)
+    store_copy.prepare_staging_and_list_missing_files(target, files)
     with pytest.raises(NodeError, match="received data from byte 10, but expected data from byte 0"):
         store_copy.append_chunk(target, files, "db-2.log", 10, store_copy.read_packed_chunk(source, "db-2.log", 10, 43))
 
@@ -106,17 +106,17 @@ def test_chunk_of_store_file_at_unexpected_offset_is_refused(source_and_target: 
 def test_store_file_damaged_in_transfer_is_discarded_with_error(source_and_target: tuple[str, str]) -> None:
     source, target = source_and_target
     files = store_copy.store_manifest(source)
-    store_copy.prepare_staging_directory(target, files)
+    store_copy.prepare_staging_and_list_missing_files(target, files)
     with pytest.raises(NodeError, match="was damaged in transfer"):
         store_copy.append_chunk(target, files, "db.data", 0, store_copy.pack_chunk(b"nEw"))
-    assert store_copy.prepare_staging_directory(target, files)["db.data"] == 0
+    assert store_copy.prepare_staging_and_list_missing_files(target, files)["db.data"] == 0
 
 
 def test_incomplete_store_copy_does_not_replace_store(source_and_target: tuple[str, str]) -> None:
     source, target = source_and_target
     manifest_before = store_copy.store_manifest(target)
     files = store_copy.store_manifest(source)
-    store_copy.prepare_staging_directory(target, files)
+    store_copy.prepare_staging_and_list_missing_files(target, files)
     with pytest.raises(NodeError, match="is not a complete copy"):
         store_copy.replace_store_by_copy(target, files, "a")
     assert store_copy.store_manifest(target) == manifest_before
@@ -143,7 +143,7 @@ def test_copy_to_locked_store_is_refused(source_and_target: tuple[str, str]) -> 
         assert holder.stdout.readline() == b"held\n"
         assert store_files.is_store_locked(target)
         with pytest.raises(NodeError, match="a running broker holds the lock of the store"):
-            store_copy.prepare_staging_directory(target, store_copy.store_manifest(source))
+            store_copy.prepare_staging_and_list_missing_files(target, store_copy.store_manifest(source))
     finally:
         holder.kill()
         holder.wait()
@@ -179,7 +179,7 @@ def test_symbolic_link_in_store_is_refused(source_and_target: tuple[str, str]) -
 def test_store_copy_refuses_file_name_outside_of_store(source_and_target: tuple[str, str]) -> None:
     files = {"../x": {"size": 1, "sha256": "0", "mode": 0o600}}
     with pytest.raises(NodeError, match="leads outside of the store"):
-        store_copy.prepare_staging_directory(source_and_target[1], files)
+        store_copy.prepare_staging_and_list_missing_files(source_and_target[1], files)
 
 
 def _replace_by_link(store: str) -> None:
@@ -220,7 +220,7 @@ def test_space_for_store_copy_includes_interrupted_copy(
     assert "MiB free" in store_copy.replacement_obstacle(target)
 
     files = store_copy.store_manifest(source)
-    store_copy.prepare_staging_directory(target, files)
+    store_copy.prepare_staging_and_list_missing_files(target, files)
     if source_changed:
         Path(source, "db.data").write_bytes(b"newer")
     staging = f"{target}.resync-{store_files.store_fingerprint(files)}"

@@ -10,7 +10,7 @@ import pytest
 from activemq_fleet.deployment import BrokerFacts, FleetFacts, StoreFacts, broker_facts
 from activemq_fleet.node.config.broker_configuration import (
     message_store_facts,
-    read_deployed_configuration,
+    read_deployed_broker_settings,
 )
 from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.operations import OperationDecisionRequest, RefusalError, decide_operation
@@ -141,7 +141,7 @@ def test_inventory_and_deployed_configuration_have_same_store_directory(
     facts = broker_facts(broker)
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "activemq.xml").write_bytes(render_broker(broker)["conf/activemq.xml"])
-    assert read_deployed_configuration(ConfigurationPaths(facts.base), str(tmp_path)).store == facts.directory
+    assert read_deployed_broker_settings(ConfigurationPaths(facts.base), str(tmp_path)).store == facts.directory
 
 
 @pytest.mark.parametrize("kind", ["levelDB", "amqPersistenceAdapter", "mKahaDB"])

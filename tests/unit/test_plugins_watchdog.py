@@ -23,7 +23,7 @@ from activemq_fleet.node.config.broker_configuration import Listener
 from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.judge import Evidence
 from activemq_fleet.node.kahadb.risk_records import RebuildRisk, record_rebuild_risk
-from activemq_fleet.node.log.broker_run import UNKNOWN, Phase
+from activemq_fleet.node.log.broker_run import UNKNOWN, LoggedBrokerPhase
 from activemq_fleet.node.probe import connector_probe as probe
 from activemq_fleet.node.process.proc import Process, find_broker_process, seconds_since_boot, send_signal
 from activemq_fleet.node.watchdog import hang_detection, watchdog
@@ -55,7 +55,7 @@ def diagnosis_kind(
     listens: bool = False,
 ) -> str:
     answers_by_connector = {f"connector{number}": answer for number, answer in enumerate(answers)}
-    log_phase = UNKNOWN if phase == "unknown" else Phase(phase, "a record")
+    log_phase = UNKNOWN if phase == "unknown" else LoggedBrokerPhase(phase, "a record")
     evidence = Evidence(process, log_phase, answers_by_connector, listens=listens, has_answered=known)
     diagnosis = hang_detection.classify_sample(hang_detection.WatchdogSample(evidence, slave))
     assert diagnosis.text
@@ -105,7 +105,7 @@ def test_secrets_of_log_and_answers_are_masked_in_reason_of_watchdog() -> None:
     uri = "jdbc:oracle:thin:amq/Canary99@db1"
     silent, full = (replace(answer, detail=f"{answer.detail}: {uri}") for answer in (SILENT, FULL))
     for answers in ({"stomp": silent}, {"stomp": full}):
-        evidence = Evidence(ALIVE, Phase("started", f"Failed: {uri}"), answers)
+        evidence = Evidence(ALIVE, LoggedBrokerPhase("started", f"Failed: {uri}"), answers)
         text = hang_detection.classify_sample(hang_detection.WatchdogSample(evidence)).text
         assert "jdbc:oracle:thin:amq/" in text
         assert "Canary99" not in text
@@ -155,7 +155,7 @@ def test_silent_broker_in_start_or_stop_phase_has_longer_patience() -> None:
         ("waiting", 0),
         ("started", 0),
     ):
-        evidence = Evidence(ALIVE, Phase(phase, "x"), {"stomp": SILENT}, listens=True)
+        evidence = Evidence(ALIVE, LoggedBrokerPhase(phase, "x"), {"stomp": SILENT}, listens=True)
         diagnosis = hang_detection.classify_sample(hang_detection.WatchdogSample(evidence))
         assert (diagnosis.kind, diagnosis.patience) == ("hung", patience)
     streak = streak_of(*[("hung", ALIVE)] * 4)
@@ -214,7 +214,9 @@ def test_watchdog_does_not_kill_broker_fourth_time_within_hour() -> None:
     ],
 )
 def test_journal_message_of_watchdog_has_state_and_remedy(action: str, ha: str, kills: bool, remedy: str) -> None:
-    line = hang_detection.hung_broker_message("seen", action=action, ha=ha, unit="x.service", seconds=24.4, kills=kills)
+    line = hang_detection.format_hung_broker_message(
+        "seen", action=action, ha=ha, unit="x.service", seconds=24.4, kills=kills
+    )
     assert line.startswith("the broker is hung: 3 checks in 24 s got no answer; seen. ")
     assert remedy in line
 

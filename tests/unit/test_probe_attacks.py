@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.node.config.broker_configuration import read_deployed_configuration
+from activemq_fleet.node.config.broker_configuration import read_deployed_broker_settings
 from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.probe.connector_probe import ProbeAnswer, probe_connector
@@ -327,7 +327,7 @@ def test_probe_ends_for_any_data_that_listener_sends(scheme: str, act: Callable[
 @requires_root
 def test_deployed_configuration_has_both_accounts_and_release(standby: Standby) -> None:
     standby.deploy("mqtt")
-    deployed = read_deployed_configuration(ConfigurationPaths(str(standby.base)), "v")
+    deployed = read_deployed_broker_settings(ConfigurationPaths(str(standby.base)), "v")
     assert deployed.login == Login("network", NETWORK_PASSWORD)
     assert deployed.probe_login == Login("activemq-probe", PROBE_PASSWORD)
     assert deployed.release == (5, 18, 3)

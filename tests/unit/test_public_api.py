@@ -103,7 +103,9 @@ def imported_modules(path: Path) -> Iterator[str]:
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            prefix = {"library": "activemq_fleet.", "import_host_module": "activemq_fleet.node."}.get(node.func.id)
+            prefix = {"library": "activemq_fleet.", "import_module_of_node_package": "activemq_fleet.node."}.get(
+                node.func.id
+            )
             if prefix and isinstance(node.args[0], ast.Constant):
                 yield prefix + str(node.args[0].value)
 

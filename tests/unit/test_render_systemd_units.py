@@ -22,8 +22,8 @@ from activemq_fleet.node.host_paths import STORE_MARKER
 from activemq_fleet.render import SECRET_FILES, render_broker
 from activemq_fleet.render.broker_paths import (
     BrokerPaths,
-    broker_directory_paths,
     kahadb_directory_in_xml,
+    paths_of_broker,
 )
 from activemq_fleet.render.debian_package import apt_packages
 from activemq_fleet.render.engine import escape_systemd_word
@@ -57,7 +57,7 @@ def command_words(line: str) -> list[str]:
 
 
 def test_broker_instance_has_directories_below_activemq_base() -> None:
-    assert broker_directory_paths(broker(base="/data/mq", instance="second", home="/opt/amq")) == BrokerPaths(
+    assert paths_of_broker(broker(base="/data/mq", instance="second", home="/opt/amq")) == BrokerPaths(
         home="/opt/amq-5.18.3",
         base="/data/mq/second",
         current="/data/mq/second/current",
@@ -321,8 +321,8 @@ def test_files_of_equal_brokers_are_identical() -> None:
 
 
 def test_package_runs_from_home_of_debian_unless_home_is_set() -> None:
-    assert broker_directory_paths(broker("5.17.2", install="package")).home == "/usr/share/activemq"
-    assert broker_directory_paths(broker("5.17.2", install="package", home="/opt/own")).home == "/opt/own"
+    assert paths_of_broker(broker("5.17.2", install="package")).home == "/usr/share/activemq"
+    assert paths_of_broker(broker("5.17.2", install="package", home="/opt/own")).home == "/opt/own"
 
 
 def test_class_path_of_package_has_mqtt_client_jar_only_with_mqtt_connector() -> None:
@@ -430,7 +430,7 @@ def test_guard_calls_fence_command_whose_secrets_are_in_separate_file() -> None:
     command = command_words(value_of_key(unit_text(fenced), "ExecStart"))
     command_path = command[command.index("--fence-command") + 1]
     files = render_broker(fenced, reveal=True)
-    current = broker_directory_paths(fenced).current
+    current = paths_of_broker(fenced).current
     fence_command = json.loads(files[command_path.removeprefix(f"{current}/")])
     assert fence_command == {
         "argv": ["/usr/local/sbin/end-node", "--now"],

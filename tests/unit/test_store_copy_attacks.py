@@ -62,7 +62,7 @@ class Host:
         return file_states
 
     def stage(self) -> dict[str, int]:
-        missing: dict[str, int] = store_copy.prepare_staging_directory(str(self.store), self.files)
+        missing: dict[str, int] = store_copy.prepare_staging_and_list_missing_files(str(self.store), self.files)
         return missing
 
     def send(self, missing: dict[str, int]) -> None:
@@ -414,4 +414,4 @@ def test_set_uid_bits_of_source_host_are_not_copied(host: Host) -> None:
 
 def test_root_is_refused_as_account_if_directory_belongs_to_other_account(host: Host) -> None:
     with pytest.raises(NodeError, match="because a directory above it belongs to account"):
-        store_copy.prepare_staging_directory(str(host.store), host.files, "root")
+        store_copy.prepare_staging_and_list_missing_files(str(host.store), host.files, "root")

@@ -13,7 +13,7 @@ import pytest
 
 from activemq_fleet.node.fence.store_inspection import inspect_store_journal
 from activemq_fleet.node.kahadb import journal
-from activemq_fleet.node.kahadb.index import INDEX, describe_unusable_index, missing_journal_files
+from activemq_fleet.node.kahadb.index import INDEX, describe_unusable_index, missing_journal_file_names
 from activemq_fleet.node.kahadb.index_pages import read_text_key
 from activemq_fleet.node.kahadb.indexed_messages import read_journal_positions_in_index
 from activemq_fleet.node.kahadb.indexed_subscriptions import subscriptions_in_index
@@ -232,7 +232,7 @@ def test_required_data_files_are_those_of_index_after_restoring_pages(
     header = f"\ncleanShutdown={str(closed).lower()}\n".encode().ljust(4096, b"\0")
     (store / "db.data").write_bytes(header + index_with_messages((in_pages, 0), {})[4096:])
     (store / "db.redo").write_bytes(redo_content(index_with_messages((in_redo, 0), {})))
-    assert missing_journal_files(str(store)) == lacking
+    assert missing_journal_file_names(str(store)) == lacking
     assert (describe_unusable_index(str(store)) == "") == (not lacking)
 
 
@@ -263,7 +263,7 @@ def test_redo_file_with_more_than_65536_pages_replaces_pages_of_index(store: Pat
     (store / "db.redo").write_bytes(head + b"".join(entries))
     header = f"\npageSize={page_size}\ncleanShutdown=false\n".encode().ljust(4096, b"\0")
     (store / "db.data").write_bytes(header + index_with_messages((1, 0), {})[4096 : 4096 + page_size])
-    assert missing_journal_files(str(store)) == ("db-7.log",)
+    assert missing_journal_file_names(str(store)) == ("db-7.log",)
 
 
 def test_redo_file_with_repeated_page_is_ignored(store: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from activemq_agent import config_values as values
 from activemq_agent.config_values import Endpoint, HostAndExpectedCertificateName, Password
-from activemq_agent.connecting import ConnectionPolicy
+from activemq_agent.connecting import ConnectionSettings
 from activemq_agent.store import StoreLimits
 
 DAY = 86_400.0
@@ -97,7 +97,7 @@ class Config:
     log_level: str = _key_field("log.level", values.choice_parser("debug", "info", "warning", "error"), "info")
     log_format: str = _key_field("log.format", values.choice_parser("json", "text"), "json")
     tls: AgentTlsSettings = AgentTlsSettings()
-    policy: ConnectionPolicy = field(default_factory=ConnectionPolicy)
+    policy: ConnectionSettings = field(default_factory=ConnectionSettings)
 
     def __post_init__(self) -> None:
         if not self.agent:
@@ -164,10 +164,12 @@ def _keys_of(part: str, kind: type[Config | AgentTlsSettings]) -> list[ConfigKey
 
 
 def _policy_keys() -> list[ConfigKey]:
-    """Return the keys ``connecting.*`` of agent.conf, one for each field of ``ConnectionPolicy``."""
+    """Return the keys ``connecting.*`` of agent.conf, one for each field of ``ConnectionSettings``."""
     return [
         ConfigKey(f"connecting.{name.replace('_', '.')}", "policy", name, values.duration_parser(default), default)
-        for name, default in ((attribute.name, attribute.default) for attribute in dataclasses.fields(ConnectionPolicy))
+        for name, default in (
+            (attribute.name, attribute.default) for attribute in dataclasses.fields(ConnectionSettings)
+        )
     ]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from activemq_agent.agent_errors import ConfigError
 from activemq_agent.config import KEYS, AgentTlsSettings, Config
 from activemq_agent.config_values import KEY, Password
-from activemq_agent.connecting import ConnectionPolicy
+from activemq_agent.connecting import ConnectionSettings
 from activemq_agent.ini import IniContent, read_agent_section
 from activemq_agent.similar_names import most_similar_name
 
@@ -50,7 +50,7 @@ def read_config(path: Path, environment: Mapping[str, str] | None = None) -> Con
         values["mb.password"] = _find_password(path, values, environment)
     except ValueError as error:
         problems.add_problems([("mb.password" if "mb.password" in values else "mb.password.file", str(error))])
-    policy = ConnectionPolicy(**_field_values(values, "policy"))
+    policy = ConnectionSettings(**_field_values(values, "policy"))
     if not any(key.startswith("connecting.") for key in problems.keys):
         problems.add_problems(_policy_problems(policy))
     problems.raise_if_any_problem()
@@ -219,7 +219,7 @@ def _raise_if_public(path: Path, descriptor: int | None = None) -> None:
         )
 
 
-def _policy_problems(policy: ConnectionPolicy) -> Iterator[tuple[str, str]]:
+def _policy_problems(policy: ConnectionSettings) -> Iterator[tuple[str, str]]:
     """Yield (key, reason) for ``connecting.*`` numbers that contradict each other."""
     if policy.fast_pause[0] > policy.fast_pause[1]:
         yield (

@@ -53,7 +53,7 @@ _NEVER = float("-inf")
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectionPolicy:
+class ConnectionSettings:
     """The settings of an agent's connections: timeouts, pauses and intervals in seconds, and counts.
 
     These are the keys ``connecting.*`` of agent.conf. The state machine does not use ``keepalive`` (of MQTT) and
@@ -236,7 +236,7 @@ class BrokerSelectionStateMachine:
     """
 
     brokers: int
-    policy: ConnectionPolicy
+    policy: ConnectionSettings
     random: Callable[[], float] = field(compare=False)
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1), compare=False)
     _phase: Literal["new", "running", "stopped"] = "new"

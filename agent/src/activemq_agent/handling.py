@@ -95,7 +95,7 @@ class MessageHandlerRunner:
         self._by_lane = {lane: worker for worker in self.workers for lane in worker.lanes}
 
     @property
-    def slowest_worker_loop_start(self) -> float:
+    def slowest_worker_last_iteration_start(self) -> float:
         """The time at which the slowest worker thread for message handlers last began an iteration of its loop.
 
         The time is that of ``clock``. A worker whose handler is within its time limit counts as beginning its loop now.

@@ -49,7 +49,8 @@ class ReceiveMemoryLimit:
     """A budget of received bytes: a limit on the bytes of received MQTT messages in memory.
 
     All connections of the publisher or of the subscriber share it. The receiver of a message keeps the reservation that
-    ``reserve_message_memory`` returns with the message; when the last reference to it goes, its bytes no longer count.
+    ``create_message_memory_reservation`` returns with the message; when the last reference to it goes, its bytes no
+    longer count.
     """
 
     def __init__(self, limit: int = MAX_RECEIVED) -> None:
@@ -58,7 +59,7 @@ class ReceiveMemoryLimit:
         self._lock = threading.Lock()  # for the threads of connections: an old one may still read when a new one starts
         self._released: deque[int] = deque()  # any thread appends at any time, which needs no lock
 
-    def reserve_message_memory(self, size: int) -> MessageMemoryReservation:
+    def create_message_memory_reservation(self, size: int) -> MessageMemoryReservation:
         """Reserve ``size`` bytes of the memory for received messages for one message, and return the reservation.
 
         The bytes count as long as the reservation is referenced. This method also reserves bytes beyond the limit, and

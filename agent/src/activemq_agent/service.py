@@ -26,7 +26,7 @@ from activemq_agent.logs import LogInterface, make_log
 from activemq_agent.metrics import Metrics
 from activemq_agent.publishing import Publisher
 from activemq_agent.store import Store
-from activemq_agent.subscribing import Subscriber
+from activemq_agent.subscribing import InboxSubscriber
 from activemq_agent.systemd_watchdog import StallDetector, SystemdNotifier
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class Service:
         metrics = Metrics(self.status)
         self.handlers = MessageHandlerRunner(config, self.store, log=log, observe=metrics.record_handler_time)
         self.subscriber = (
-            Subscriber(config, self.store, log=log, numbers=numbers, on_stored=self.handlers.wake)
+            InboxSubscriber(config, self.store, log=log, numbers=numbers, on_stored=self.handlers.wake)
             if config.topics
             else None
         )
@@ -267,7 +267,7 @@ class Service:
         ticks = {
             "publisher": self.publisher.last_loop_start,
             "storage": self.store.last_transaction_monotonic_time,
-            "handlers": self.handlers.slowest_worker_loop_start,
+            "handlers": self.handlers.slowest_worker_last_iteration_start,
         }
         if self.subscriber:
             ticks["subscriber"] = self.subscriber.last_loop_start

@@ -224,5 +224,7 @@ class Session:
             topic = message.topic
         except UnicodeDecodeError:  # the sender chose the topic, so the broker is not at fault
             topic = "\ufffd"
-        held = self._intake.reserve_message_memory(len(message.payload) + TOPIC_COPIES * len(topic) + OVERHEAD)
+        held = self._intake.create_message_memory_reservation(
+            len(message.payload) + TOPIC_COPIES * len(topic) + OVERHEAD
+        )
         self._on_event(MessageReceived(self._conn, topic, bytes(message.payload), message.qos, message.mid, held))

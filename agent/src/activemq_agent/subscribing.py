@@ -64,7 +64,7 @@ class _Lane:
     has_dropped: bool = False  # messages of this connection were dropped, and so are all later ones
 
 
-class Subscriber:
+class InboxSubscriber:
     """A subscriber of an agent, which stores received messages in the store's inbox.
 
     ``run`` is for one thread, the counters for any thread. ``on_stored`` is called, in that thread, with the lane (the

@@ -25,7 +25,7 @@ def parse_untrusted_json(text: str | bytes) -> Any:
         raise ValueError("the JSON is nested too deeply") from None
 
 
-def decompress_base64_text(text: str, limit: int) -> bytes:
+def decompress_base64_to_bytes(text: str, limit: int) -> bytes:
     """Decompress a base64 text of compressed data (zlib), and return the bytes.
 
     Raises ValueError for any other text, and for more than ``limit`` bytes.

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .log.broker_run import UNKNOWN, Phase
+from .log.broker_run import UNKNOWN, LoggedBrokerPhase
 from .probe.connector_probe import ProbeAnswer
 from .process.proc import Process
 
@@ -35,7 +35,7 @@ class Evidence:
     """
 
     process: Process | None
-    phase: Phase = UNKNOWN
+    phase: LoggedBrokerPhase = UNKNOWN
     answers: Mapping[str, ProbeAnswer] = field(default_factory=dict)
     pure: bool = False
     listens: bool = False

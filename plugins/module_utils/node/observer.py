@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from .config.broker_configuration import DeployedBrokerSettings, Listener
 from .judge import Evidence
-from .log.broker_run import UNKNOWN, Phase
+from .log.broker_run import UNKNOWN, LoggedBrokerPhase
 from .probe.broker_connection import ExpectedBroker, expected_broker_of_process
 from .probe.connector_probe import ProbeAnswer, probe_listener
 from .process import held_by_process
@@ -29,7 +29,7 @@ def observe_broker(
     process: Process | None,
     deployed: DeployedBrokerSettings,
     probe: Probe,
-    read_phase: Callable[[Process], Phase],
+    read_phase: Callable[[Process], LoggedBrokerPhase],
     *,
     briefly: bool = False,
 ) -> Evidence:

@@ -45,7 +45,9 @@ def propose_users(proposal: ProposedVariablesByHost) -> None:
             is_agents = groups in ([AGENT_GROUP], [AGENT_GROUP, user_group_of_agent(name)])
             if is_agents and name in agent_accounts.get(document.identity.group, ()):
                 continue
-            secret = proposal.secrets.secret_reference_for(name, account.get("password"), f"password of user {name}")
+            secret = proposal.secrets.secret_file_reference_for(
+                name, account.get("password"), f"password of user {name}"
+            )
             user: dict[str, Any] = {"name": name, "password": secret} | ({"groups": groups} if groups else {})
             if is_valid_value("users", [user]):
                 users.append(user)

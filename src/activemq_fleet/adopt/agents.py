@@ -77,7 +77,9 @@ def propose_agents(proposal: ProposedVariablesByHost, files: Iterable[AgentConfi
         if variables.get("agent_client_id") == file.host:
             del variables["agent_client_id"]
         name = file.entries.get("mb.username", "")
-        variables["agent_password"] = proposal.secrets.secret_reference_for(name, "", f"password of the agent {name}")
+        variables["agent_password"] = proposal.secrets.secret_file_reference_for(
+            name, "", f"password of the agent {name}"
+        )
         if len(fleet.groups) > 1:
             variables["agent_group"] = home.group
         proposal.agents[file.host] = {name: value for name, value in variables.items() if is_valid_value(name, value)}

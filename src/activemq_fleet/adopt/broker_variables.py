@@ -309,11 +309,11 @@ def _propose_tls(
     needs_certificates = all(list(listener.options.items())[-1:] == [_CLIENT_AUTH_OPTION] for listener in tls_listeners)
     stores = {
         "keystore": context.get("keyStore").removeprefix("file:"),
-        "keystore_password": proposal.secrets.secret_reference_for(
+        "keystore_password": proposal.secrets.secret_file_reference_for(
             "keystore", context.get("keyStorePassword"), "password of the key store"
         ),
         "truststore": context.get("trustStore").removeprefix("file:"),
-        "truststore_password": proposal.secrets.secret_reference_for(
+        "truststore_password": proposal.secrets.secret_file_reference_for(
             "truststore", context.get("trustStorePassword"), "password of the trust store"
         ),
     }

@@ -18,9 +18,9 @@ from activemq_fleet.adopt.broker_variables import DEFAULT_HEAP
 from activemq_fleet.adopt.companion_file_variables import is_heap_known_for_all_hosts
 from activemq_fleet.adopt.profiles import hosts_with_unknown_store_path
 from activemq_fleet.adopt.proposal import ProposedVariablesByHost, Variables
-from activemq_fleet.adopt.secrets import SecretReference, TextWithSecretLabels
+from activemq_fleet.adopt.secrets import SecretFileReference, TextWithSecretLabels
 from activemq_fleet.group_names import MASTERS, SLAVES, inventory_group_name
-from activemq_fleet.inventory_yaml import STRING, TextWithNameAsExpression, scalar_to_yaml_node
+from activemq_fleet.inventory_yaml import STRING, TextWithNameReplacedByExpression, scalar_to_yaml_node
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.node.printable import count_with_noun, escape_unprintable
 from activemq_fleet.node.text_lines import split_lines
@@ -123,7 +123,7 @@ _VARIABLE_POSITIONS = {name: position for position, name in enumerate(HostSettin
 
 def secret_labels_in(value: Any) -> set[str]:
     """Return the labels of all secrets that a value refers to, at any depth."""
-    if isinstance(value, SecretReference):
+    if isinstance(value, SecretFileReference):
         return {value.label}
     if isinstance(value, TextWithSecretLabels):
         return value.labels_of_secrets_in_text
@@ -148,7 +148,7 @@ def _replace_names_by_templates(variables: Mapping[str, Variables], fleet: Fleet
         for expression, names_by_host in names.items():
             parts = {tuple(text.split(names_by_host[host])) for host, text in values_by_host.items()}
             if len(parts) == 1 and len(set(values_by_host.values())) > 1:
-                template = TextWithNameAsExpression(parts.pop(), expression)
+                template = TextWithNameReplacedByExpression(parts.pop(), expression)
                 for host in values_by_host:
                     templated_variables[host][name] = template
                 break
@@ -159,7 +159,7 @@ def _fits_in_hosts_yaml(levels: Mapping[str, Variables], host: str) -> bool:
     """Return whether the variables of a host are few and simple enough for hosts.yml."""
     host_variables = levels.get(f"host_vars/{host}.yml", {})
     return len(host_variables) <= _MAXIMUM_INLINE_VARIABLES and all(
-        isinstance(value, str | int | TextWithNameAsExpression) for value in host_variables.values()
+        isinstance(value, str | int | TextWithNameReplacedByExpression) for value in host_variables.values()
     )
 
 
@@ -253,7 +253,7 @@ def _yaml_node(value: Any) -> yaml.Node:
 
     Short mappings and lists of plain strings are on one line, secrets are lookups.
     """
-    if isinstance(value, SecretReference):
+    if isinstance(value, SecretFileReference):
         return yaml.ScalarNode(STRING, f"{{{{ {value.lookup_expression} }}}}", style=">")
     if isinstance(value, TextWithSecretLabels):
         return yaml.ScalarNode(STRING, value.text_as_jinja_template, style="|")

@@ -41,7 +41,7 @@ def propose_network_user(proposal: ProposedVariablesByHost) -> bool:
         if name in (node.get("userName"), node.get("username"))
     )
     value = passwords.most_common(1)[0][0] if passwords else ""
-    secret = proposal.secrets.secret_reference_for(name, value, f"password of the network user {name}")
+    secret = proposal.secrets.secret_file_reference_for(name, value, f"password of the network user {name}")
     for document in proposal.documents:
         if proposal.propose_value_if_valid(document.host, "network_username", name):
             proposal[document.host]["network_password"] = secret

@@ -14,7 +14,7 @@ from activemq_fleet.adopt.compared_element import ComparedElement
 from activemq_fleet.adopt.untrusted_companion_files import CompanionFiles
 from activemq_fleet.errors import InputError
 from activemq_fleet.given_files import read_beginning_of_file_or_pipe
-from activemq_fleet.naming import hosts_with_name
+from activemq_fleet.naming import hosts_with_full_or_short_name
 from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.schema import LONGEST_VALUE
 
@@ -71,7 +71,7 @@ def read_properties_by_host(arguments: Sequence[str], hosts: Collection[str]) ->
         if not separator or Path(text).is_file():
             common |= HostProperties(_read_file(Path(text)), (text,))
             continue
-        named_hosts = hosts_with_name(name, hosts)
+        named_hosts = hosts_with_full_or_short_name(name, hosts)
         if not named_hosts:
             raise InputError(
                 f"--properties {text}: no activemq.xml of the host {name} was given: write FILE for all hosts, or "

@@ -349,7 +349,7 @@ def _propose_database(proposal: ProposedVariablesByHost, document: AdoptedDocume
         return False
     values = _bean_properties(bean)
     user = values["username"]
-    secret = proposal.secrets.secret_reference_for(
+    secret = proposal.secrets.secret_file_reference_for(
         "jdbc", values.get("password", ""), f"password of the database user {user}"
     )
     value = {"url": values["url"], "driver": values["driverClassName"], "username": user, "password": secret}

@@ -43,7 +43,7 @@ _MARKED_LABEL = re.compile(f"{_LABEL_START}([^{_LABEL_END}]*){_LABEL_END}")
 
 
 @dataclass(frozen=True, slots=True)
-class SecretReference:
+class SecretFileReference:
     """A reference to a secret, whose value is in the file ``.secrets/LABEL``."""
 
     label: str
@@ -89,7 +89,7 @@ class TextWithSecretLabels:
         """
         pieces = _MARKED_LABEL.split(self.marked)
         pieces[::2] = map(escape_jinja_delimiters, pieces[::2])
-        pieces[1::2] = (f"{{{{ {SecretReference(label).lookup_expression} }}}}" for label in pieces[1::2])
+        pieces[1::2] = (f"{{{{ {SecretFileReference(label).lookup_expression} }}}}" for label in pieces[1::2])
         return "".join(pieces)
 
 
@@ -108,7 +108,7 @@ class LabeledPasswords:
     accounts_with_default_password: dict[str, str] = field(default_factory=dict)
     """The account of each label whose current password is a default of ActiveMQ or of another product."""
 
-    def secret_reference_for(self, name: str, value: str, purpose: str) -> SecretReference:
+    def secret_file_reference_for(self, name: str, value: str, purpose: str) -> SecretFileReference:
         """Return a reference to the secret file ``.secrets/LABEL``, which replaces a password in the inventory.
 
         It is the same one for the same name and value. ``purpose``, the password's use, is noted the first time.
@@ -127,7 +127,7 @@ class LabeledPasswords:
             self.accounts_with_default_password[label] = name
             purpose = f"new {purpose}"
         self.used.setdefault(label, purpose)
-        return SecretReference(label)
+        return SecretFileReference(label)
 
 
 def is_clear_text_password(name: str, value: str) -> bool:
@@ -190,7 +190,7 @@ def element_with_secret_labels(element: ComparedElement, secrets: LabeledPasswor
         element_text = (
             f'<{node.name} name="{element_name}">' if element_name and element_name != name else f"<{node.name}>"
         )
-        secret = secrets.secret_reference_for(owner or f"{node.name}-{name}", value, f"{name} of {element_text}")
+        secret = secrets.secret_file_reference_for(owner or f"{node.name}-{name}", value, f"{name} of {element_text}")
         return f"{_LABEL_START}{secret.label}{_LABEL_END}"
 
     return _replace_passwords(element, label_text)
@@ -268,12 +268,11 @@ def with_secret_references(name: str, value: Any, secrets: LabeledPasswords) -> 
     if not isinstance(value, str):
         return value
     if is_clear_text_password(name, value):
-        return secrets.secret_reference_for(name, value, f"{name} of a variable")
+        return secrets.secret_file_reference_for(name, value, f"{name} of a variable")
 
     def label_text(_node: ComparedElement, kind: str, password: str) -> str:
-        return (
-            f"{_LABEL_START}{secrets.secret_reference_for(kind, password, f'password inside {name}').label}{_LABEL_END}"
-        )
+        reference = secrets.secret_file_reference_for(kind, password, f"password inside {name}")
+        return f"{_LABEL_START}{reference.label}{_LABEL_END}"
 
     marked = _replace_in_text(value, ComparedElement("", {}), label_text)
     return value if marked == value else TextWithSecretLabels(marked)
@@ -284,7 +283,7 @@ def replace_secret_references_with_placeholders(value: Any) -> Any:
 
     The fleet model accepts these placeholders.
     """
-    if isinstance(value, SecretReference):
+    if isinstance(value, SecretFileReference):
         return f"secret-{value.label}"
     if isinstance(value, TextWithSecretLabels):
         return value.text_with_secret_markers

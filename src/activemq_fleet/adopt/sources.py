@@ -29,7 +29,7 @@ from activemq_fleet.findings import join_problem_and_remedy
 from activemq_fleet.group_names import inventory_groups_of_brokers
 from activemq_fleet.lint.file_kinds import foreign_file_kind
 from activemq_fleet.lint.versions_placeholders import first_template_mark_with_position
-from activemq_fleet.naming import Identity, Naming, hosts_with_name
+from activemq_fleet.naming import Identity, Naming, hosts_with_full_or_short_name
 from activemq_fleet.naming_proposal import adopt_command_line, propose_naming, propose_single_broker_naming
 from activemq_fleet.releases import Release
 from activemq_fleet.render.rendered_header import read_activemq_xml_header
@@ -252,7 +252,7 @@ def _release_by_host(arguments: Sequence[str], hosts: Mapping[str, Path]) -> dic
         if not separator:
             releases = dict.fromkeys(hosts, release) | releases
             continue
-        named_hosts = hosts_with_name(name, hosts)
+        named_hosts = hosts_with_full_or_short_name(name, hosts)
         if not named_hosts:
             raise InputError(
                 f"--release {text} names the host {name}, but no file of this host was given: write --release RELEASE "
@@ -271,7 +271,7 @@ def parse_addresses_by_host(arguments: Sequence[str], documents: Sequence[Adopte
     address_by_host = {}
     for text in arguments:
         name, separator, address = text.partition("=")
-        matching_hosts = hosts_with_name(name, [document.host for document in documents])
+        matching_hosts = hosts_with_full_or_short_name(name, [document.host for document in documents])
         if not separator or len(matching_hosts) != 1:
             raise InputError(
                 f"--address {text}: {_reason_for_address(name, separator, [document.host for document in documents])}"

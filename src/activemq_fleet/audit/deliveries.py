@@ -1,8 +1,8 @@
 """Conclude from the records of agents' journals whether each event was delivered: see docs/verdicts.md.
 
 It is done in two passes over records that come by event: the first learns what of each publisher has reached each
-subscriber (``reached_ranges_with_keys``), the second judges every event by that (``outcomes_with_deliveries``). Memory
-is that of one event, and of what is learned: a few numbers for each publisher's epoch, topic and subscriber.
+subscriber (``received_event_ranges_with_keys``), the second judges every event by that (``outcomes_with_deliveries``).
+Memory is that of one event, and of what is learned: a few numbers for each publisher's epoch, topic and subscriber.
 """
 
 from __future__ import annotations

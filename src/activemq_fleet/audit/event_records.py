@@ -10,7 +10,7 @@ from itertools import groupby
 
 from activemq_fleet.agent_topics import is_barrier_topic
 from activemq_fleet.audit import verdict_words as words
-from activemq_fleet.audit.journals import EventRecordWithPosition, parse_event_id
+from activemq_fleet.audit.journals import EventRecordWithJournalPosition, parse_event_id
 
 _PUBLISHED = frozenset(words.PUBLISHING)
 _RECEIVED = frozenset((*words.RECEIVING, "barrier"))
@@ -83,7 +83,7 @@ class EventWithJournalRecords:
     receipts: list[EventReceipt]
 
 
-def events_from_records(records: Iterable[EventRecordWithPosition]) -> Iterator[EventWithJournalRecords]:
+def events_from_records(records: Iterable[EventRecordWithJournalPosition]) -> Iterator[EventWithJournalRecords]:
     """Yield the events that records of agents' event journals describe.
 
     The records must be ordered by event id; the records of one event may come in any order.
@@ -92,9 +92,12 @@ def events_from_records(records: Iterable[EventRecordWithPosition]) -> Iterator[
         yield _build_event(event_id, list(records_of_event))
 
 
-def _build_event(event_id: str, records: list[EventRecordWithPosition]) -> EventWithJournalRecords:
+def _build_event(event_id: str, records: list[EventRecordWithJournalPosition]) -> EventWithJournalRecords:
     parts_of_id = parse_event_id(event_id)
-    published, received = dict[str, list[EventRecordWithPosition]](), dict[str, list[EventRecordWithPosition]]()
+    published, received = (
+        dict[str, list[EventRecordWithJournalPosition]](),
+        dict[str, list[EventRecordWithJournalPosition]](),
+    )
     for record in sorted(records, key=lambda record: (record.agent, record.place)):
         if record.is_sent or record.kind in _PUBLISHED:
             published.setdefault(record.agent, []).append(record)
@@ -126,7 +129,7 @@ def _build_event(event_id: str, records: list[EventRecordWithPosition]) -> Event
 
 
 def _build_copy(
-    agent: str, records: Sequence[EventRecordWithPosition], parts_of_id: tuple[str, str, int] | None
+    agent: str, records: Sequence[EventRecordWithJournalPosition], parts_of_id: tuple[str, str, int] | None
 ) -> PublishedEvent:
     accepted = [record for record in records if record.kind == "accepted"]
     # Publishers without an outbox record only that they sent a barrier, not that they accepted it.
@@ -153,7 +156,7 @@ def _build_copy(
     return copy
 
 
-def _build_receipt(subscriber: str, records: Sequence[EventRecordWithPosition]) -> EventReceipt:
+def _build_receipt(subscriber: str, records: Sequence[EventRecordWithJournalPosition]) -> EventReceipt:
     receipt = EventReceipt(subscriber, records[0].place, _first_topic(record.topic for record in records))
     for record in records:
         kind = record.kind

@@ -15,7 +15,7 @@ from activemq_fleet.audit.verdict_words import MissingJournalPartKind
 from activemq_fleet.logs.event_batches import INVALID_BYTES
 from activemq_fleet.logs.rolled_files import (
     RolledFile,
-    direct_successors,
+    direct_successor_flags_of_rolls,
     is_newest_file_missing,
     missing_rolled_file_messages,
 )
@@ -121,7 +121,7 @@ def last_record_times_before_gaps(
 def _times_before_gaps(summaries: Sequence[LogFileSummary], files: HostLogFiles) -> Iterator[datetime]:
     """Yield the times of the last log records before missing parts of a host's log, whose oldest file is first."""
     rolls = [RolledFile(summary.file) for summary in summaries]
-    successors = direct_successors(rolls)
+    successors = direct_successor_flags_of_rolls(rolls)
     unplaced = [*files.omitted, *files.unusable]
     unplaced += [summary.file for summary in summaries if summary.last is None and _has_damage(summary)]
     last: int | None = None

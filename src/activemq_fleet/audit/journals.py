@@ -71,7 +71,7 @@ class JournalEpoch(NamedTuple):
     received: int
 
 
-class EventRecordWithPosition(NamedTuple):
+class EventRecordWithJournalPosition(NamedTuple):
     """A journal record about an event, with its position among all records of its agent.
 
     ``place`` orders all records of an agent: epochs by time, jseq within an epoch. ``hole``: the number of the agent's
@@ -126,7 +126,7 @@ class MissingRecordCount(NamedTuple):
     records: int
 
 
-JournalFinding = EventRecordWithPosition | AgentSubscriptionChange | AgentJournalGap | MissingRecordCount
+JournalFinding = EventRecordWithJournalPosition | AgentSubscriptionChange | AgentJournalGap | MissingRecordCount
 
 
 def is_barrier_sent_by_agent(line: EventJournalLine) -> bool:
@@ -266,7 +266,7 @@ class _EpochReader:
             parts = parse_event_id(line.event_id)
             if parts and parts[:2] == (self.agent, self.epoch) and (line.kind == "accepted" or is_sent):
                 self._newest_own = max(self._newest_own or (0, 0), (parts[2], self.missing))
-            yield EventRecordWithPosition(
+            yield EventRecordWithJournalPosition(
                 line.event_id, self.agent, self.epoch, line.kind, place, self.missing, line.topic, line.ts, is_sent,
                 line.reason,
             )  # fmt: skip

@@ -17,11 +17,11 @@ from activemq_fleet.audit.journals import (
     AgentSubscriptionChange,
     EpochKey,
     EventJournalLine,
-    EventRecordWithPosition,
+    EventRecordWithJournalPosition,
     MissingRecordCount,
     records_and_gaps_in_order,
 )
-from activemq_fleet.audit.reached_ranges import reached_ranges_with_keys, subscribers_by_name
+from activemq_fleet.audit.reached_ranges import received_event_ranges_with_keys, subscribers_by_name
 
 
 class EventJournalEvaluation(NamedTuple):
@@ -31,7 +31,7 @@ class EventJournalEvaluation(NamedTuple):
     """
 
     outcomes: list[EventOutcome]
-    records: list[EventRecordWithPosition]
+    records: list[EventRecordWithJournalPosition]
     gaps: list[AgentJournalGap]
 
 
@@ -50,14 +50,14 @@ def evaluate_journals(
     epochs, _ = journal_epochs_by_agent_and_id(_summaries(lines, truncated_epochs))
     ordered = sorted(lines, key=lambda line: (line.agent, epochs[line.agent, line.epoch].rank, line.jseq))
     journal_findings = list(records_and_gaps_in_order(ordered, epochs))
-    records = [record for record in journal_findings if isinstance(record, EventRecordWithPosition)]
+    records = [record for record in journal_findings if isinstance(record, EventRecordWithJournalPosition)]
     missing = dict.fromkeys(subscribed_before_events, 1)
     missing |= {count.agent: count.records for count in journal_findings if isinstance(count, MissingRecordCount)}
     subscribers = subscribers_by_name(
         change for change in journal_findings if isinstance(change, AgentSubscriptionChange)
     )
     events = list(events_from_records(sorted(records, key=lambda record: record.event_id)))
-    reach = dict(reached_ranges_with_keys(events, subscribers, missing))
+    reach = dict(received_event_ranges_with_keys(events, subscribers, missing))
     judge = DeliveryJudge(subscribers, missing, reach, subscribed_before_events)
     outcomes = [outcome for outcome, _ in judge.outcomes_with_deliveries(events) if outcome]
     return EventJournalEvaluation(

@@ -36,7 +36,7 @@ from activemq_fleet.audit.repeated_hours import misread_periods
 from activemq_fleet.audit.state_spans import HostStateSpan, host_state_spans
 from activemq_fleet.audit.unexplained_records import UnexplainedRecordGroup, group_unexplained_records
 from activemq_fleet.logs.host_log_batches import LINES
-from activemq_fleet.naming import hosts_with_name
+from activemq_fleet.naming import hosts_with_full_or_short_name
 
 _RECORDS_WITH_BROKER_NAME = ("LIFE-STARTING", "LIFE-STARTED", "LIFE-STARTING-OLD", "LIFE-STARTED-OLD")
 _STOPPED = "stopped"
@@ -48,16 +48,16 @@ _SPOOL_LOST_WITHIN = timedelta(minutes=15)
 
 
 @dataclass(frozen=True, slots=True)
-class CrossHostLogEvidence:
+class FleetWideLogEvidence:
     """The evidence in the logs of all hosts of a fleet that helps to explain the incidents of one host.
 
     ``names_of_brokers_reporting_refusals``: the brokers whose own logs report refusals.
-    ``large_frame_refusals_by_broker``: refusals of large frames, by the name of the broker that refused.
+    ``first_large_frame_refusal_by_broker``: refusals of large frames, by the name of the broker that refused.
     ``last_active_times_by_store_and_host``: until when brokers had stores open, by the store and its host.
     """
 
     names_of_brokers_reporting_refusals: frozenset[str] = frozenset()
-    large_frame_refusals_by_broker: Mapping[str, str] = field(default_factory=dict)
+    first_large_frame_refusal_by_broker: Mapping[str, str] = field(default_factory=dict)
     last_active_times_by_store_and_host: Mapping[str, Mapping[str, datetime]] = field(default_factory=dict)
 
     def is_explained_by_another_log(self, incident: Incident) -> bool:
@@ -78,11 +78,11 @@ class CrossHostLogEvidence:
         The limit is the cause if the bridge breaks repeatedly and the peer's log reports that it refused a frame. The
         limit is then added to the cause, and the remedy is replaced. All other incidents are returned unchanged.
         """
-        if incident.kind != "breaking_bridge" or incident.mark not in self.large_frame_refusals_by_broker:
+        if incident.kind != "breaking_bridge" or incident.mark not in self.first_large_frame_refusal_by_broker:
             return incident
         cause = (
             f"{incident.cause} {incident.mark[:80]} refuses a message that is larger than wireFormat.maxFrameSize of "
-            f"its connector: “{self.large_frame_refusals_by_broker[incident.mark]}”."
+            f"its connector: “{self.first_large_frame_refusal_by_broker[incident.mark]}”."
         )
         return replace(incident, cause=cause, remedy=advice.FRAMES.remedy, rules=advice.FRAMES.rules)
 
@@ -106,7 +106,7 @@ class PairFindings:
     refused_frames: dict[str, str] = field(default_factory=dict)
 
     @property
-    def large_frame_refusals_by_broker(self) -> dict[str, str]:
+    def first_large_frame_refusal_by_broker(self) -> dict[str, str]:
         """The refusals of large frames (messages), by the name of the broker that refused them."""
         return {name: text for host, text in self.refused_frames.items() for name in self.names.get(host, ()) if name}
 
@@ -276,7 +276,7 @@ def incidents_of_pair(
     witnesses: Iterable[ConnectionLoss | AgentConnectionRecord],
     skew: timedelta = SKEW,
     operations: Sequence[PlannedOperation] = (),
-    fleet: CrossHostLogEvidence = CrossHostLogEvidence(),
+    fleet: FleetWideLogEvidence = FleetWideLogEvidence(),
 ) -> list[Incident]:
     """Return the incidents of a broker pair, from its logs and from observations of bridges and agents.
 
@@ -345,7 +345,7 @@ def _resolve_hosts(losses: Iterable[ConnectionLoss], hosts: Sequence[str]) -> li
         if address is None or address in hosts:
             return address
         name = address.rpartition(":")[0].strip("[]") or address
-        matching_hosts = hosts_with_name(name, hosts)
+        matching_hosts = hosts_with_full_or_short_name(name, hosts)
         return matching_hosts[0] if len(matching_hosts) == 1 else None
 
     return [replace(loss, lost_host=host_of(loss.lost_host), back_host=host_of(loss.back_host)) for loss in losses]

@@ -134,7 +134,7 @@ def subscribers_by_name(changes: Iterable[AgentSubscriptionChange]) -> dict[str,
     return subscribers
 
 
-def reached_ranges_with_keys(
+def received_event_ranges_with_keys(
     events: Iterable[EventWithJournalRecords],
     subscribers: Mapping[str, SubscriberSubscriptions],
     missing: Mapping[str, int],

@@ -15,7 +15,7 @@ from activemq_fleet.audit.journal_lines import is_agent_journal_on_host, parse_e
 from activemq_fleet.audit.journals import (
     EpochKey,
     EventJournalLine,
-    EventRecordWithPosition,
+    EventRecordWithJournalPosition,
     JournalEpoch,
     JournalFinding,
     record_position,
@@ -63,7 +63,11 @@ def iterate_records_gaps_and_idle_periods(
     for agent, agent_lines in groupby(lines, key=lambda placed: placed.agent):
         handled = array("q")
         for finding in records_and_gaps_in_order(_sort_copies(agent_lines), epochs):
-            if isinstance(finding, EventRecordWithPosition) and finding.kind == "handled" and finding.ts is not None:
+            if (
+                isinstance(finding, EventRecordWithJournalPosition)
+                and finding.kind == "handled"
+                and finding.ts is not None
+            ):
                 _append_microseconds(handled, (finding.ts - _EPOCH) // _MICROSECOND)
             yield finding
         yield from longest_idle_periods(agent, (_EPOCH + timedelta(microseconds=at) for at in handled))
@@ -117,7 +121,7 @@ class JudgedEvent(NamedTuple):
 
 
 def events_with_delivery_outcomes(
-    records: Iterable[EventRecordWithPosition],
+    records: Iterable[EventRecordWithJournalPosition],
     judge: DeliveryJudge,
     figures: EventFigures,
     evidence_ends: EvidenceEnds | None,
@@ -128,7 +132,7 @@ def events_with_delivery_outcomes(
     """
     last: dict[str, datetime] = {}
 
-    def watched() -> Iterator[EventRecordWithPosition]:
+    def watched() -> Iterator[EventRecordWithJournalPosition]:
         for record in records:
             if evidence_ends and record.ts is not None:
                 last[record.event_id] = max(record.ts, last.get(record.event_id, record.ts))

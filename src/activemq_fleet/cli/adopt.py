@@ -16,7 +16,7 @@ from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import format_option, output_option
 from activemq_fleet.cli.path_parameters import NonEmptyPath
 from activemq_fleet.cli.printing import (
-    activemq_fleet_command_line,
+    activemq_fleet_command_with_arguments,
     current_command_options_as_words,
     print_escaped,
     print_warning,
@@ -178,7 +178,7 @@ def _next_step_lines(output: Path) -> Iterator[str]:
     site = shlex.join(["ansible-playbook", "-i", str(output), "activemq.fleet.site"])
     yield "Next:"
     yield f"  1. Follow the notes, and set the values of your hosts in {output}/group_vars/all.yml"
-    yield f"  2. {activemq_fleet_command_line('check', '-i', output)}"
+    yield f"  2. {activemq_fleet_command_with_arguments('check', '-i', output)}"
     yield f"  3. {site} --check --diff  # shows what would be written, and changes nothing"
     yield "  4. On each host, keep a copy of the unit activemq.service: the playbook replaces it. Stop the old broker:"
     yield "     systemctl disable --now activemq  # the downtime begins"
@@ -186,7 +186,7 @@ def _next_step_lines(output: Path) -> Iterator[str]:
     yield "     activemq; systemctl disable activemq-watchdog activemq), restore the copy, and start the old unit"
     yield "     (systemctl daemon-reload; systemctl enable --now activemq)."
     yield f"  5. {site}  # starts new brokers with the same ports and stores; the downtime ends"
-    yield f"  6. {activemq_fleet_command_line('status', '-i', output)}"
+    yield f"  6. {activemq_fleet_command_with_arguments('status', '-i', output)}"
 
 
 def _note_and_secret_lines(output: Path, adopted: AdoptedInventory) -> Iterator[str]:

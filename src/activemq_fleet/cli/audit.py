@@ -100,10 +100,12 @@ def audit_command(
     hosts, allowed = _audited_hosts(inventory), timedelta(seconds=skew)
     with temporary_spark_session("audit --follow" if follow else "audit", spark) as running:
         from activemq_fleet.spark.audit_job import audit, read_audit_json
-        from activemq_fleet.spark.follow import audit_after_changes
+        from activemq_fleet.spark.follow import rewrite_audit_after_log_changes
 
         if follow:
-            audit_after_changes(running, logs, output, until_idle=until_idle, inventory_hosts=hosts, skew=allowed)
+            rewrite_audit_after_log_changes(
+                running, logs, output, until_idle=until_idle, inventory_hosts=hosts, skew=allowed
+            )
             result = read_audit_json(running, output)
         else:
             result = audit(running, logs, output, inventory_hosts=hosts, skew=allowed, scraped=scraped).to_dict()

@@ -18,7 +18,7 @@ from activemq_fleet.cli.file_releases import (
 from activemq_fleet.cli.formats.report import INPUT_ERROR
 from activemq_fleet.findings import error_finding, join_problem_and_remedy
 from activemq_fleet.given_files import read_beginning_of_file_or_pipe
-from activemq_fleet.lint.locations import referenced_file_names, service_file_paths_of_unknown_schemes
+from activemq_fleet.lint.locations import jar_service_file_paths_of_unknown_schemes, referenced_file_names
 from activemq_fleet.schema import decode_xml_document
 
 # These files define the accounts, the address of the console, and the logging.
@@ -94,7 +94,7 @@ def _referenced_paths(data: bytes, directory: str = ".") -> Iterable[str]:
 
 def _available_service_files(path: Path, data: bytes) -> Iterator[str]:
     """Yield the service files of unknown URI schemes that jars of an activemq.xml's broker contain."""
-    service_files = service_file_paths_of_unknown_schemes(decode_xml_document(data, None))
+    service_files = jar_service_file_paths_of_unknown_schemes(decode_xml_document(data, None))
     if not service_files:
         return
     yield from (name for name in service_files if (path.parent / name).is_file())

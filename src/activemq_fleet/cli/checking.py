@@ -33,7 +33,7 @@ from activemq_fleet.cli.file_releases import (
     read_releases_by_file_pattern,
     releases_of_files,
 )
-from activemq_fleet.cli.file_repairs import colored_repair_diff, repairs_with_changes, write_repair
+from activemq_fleet.cli.file_repairs import colored_repair_diff, repairs_with_changes_by_path, write_repair
 from activemq_fleet.cli.formats import CheckReport, report_formatter
 from activemq_fleet.cli.formats.report import INPUT_ERROR
 from activemq_fleet.cli.options import InventoryOptions
@@ -135,7 +135,7 @@ def print_proposed_repairs(report: CheckReport) -> int:
 
     Returns the exit code. It is 2 where a file was not read, 1 where a file would change, else 0.
     """
-    changed = repairs_with_changes(report.repairs)
+    changed = repairs_with_changes_by_path(report.repairs)
     for path, repair in changed.items():
         click.echo(colored_repair_diff(path, repair))
     _print_withheld(report)
@@ -154,7 +154,7 @@ def write_repairs_and_print_diffs(report: CheckReport, *, keep_original: bool, t
     ``to_stderr``: print the differences to stderr, because stdout is for a program.
     """
     written = True
-    for path, repair in repairs_with_changes(report.repairs).items():
+    for path, repair in repairs_with_changes_by_path(report.repairs).items():
         try:
             original = write_repair(path, repair, keep_original=keep_original)
         except InputError as error:
@@ -186,7 +186,7 @@ def report_on_fleet(inventory: InventoryOptions, select: Sequence[str], ignore: 
     fleet, positions = inventory.load_fleet_and_positions()
     print_warnings(fleet)
     activity = ACTIVITY.spinner_with_text(f"Checking {count_with_noun(len(fleet.brokers), 'broker')}")
-    with inventory.positions_in_errors(), activity:
+    with inventory.add_positions_to_errors(), activity:
         findings = check_fleet(fleet, schema_of=load_schema_with_progress, select=select, ignore=ignore)
     return replace(CheckReport.check_report_of_fleet(replace(fleet, findings=findings)), positions=positions)
 

@@ -59,7 +59,7 @@ def explain_command(inventory: InventoryOptions, host: str, to: str | None, dest
     fleet = inventory.load_fleet()
     print_warnings_and_inventory_findings(fleet)
     activity = ACTIVITY.spinner_with_text("Following the routes of messages" if to else f"Explaining {host}")
-    with inventory.positions_in_errors(), activity:
+    with inventory.add_positions_to_errors(), activity:
         explanation = (
             explain_route(fleet, find_routes(fleet), host, to, destination) if to else explain_host(fleet, host)
         )

@@ -30,7 +30,7 @@ def raise_for_special_files(paths: Iterable[Path]) -> None:
             )
 
 
-def repairs_with_changes(repairs: Mapping[Path, FileRepair]) -> dict[Path, FileRepair]:
+def repairs_with_changes_by_path(repairs: Mapping[Path, FileRepair]) -> dict[Path, FileRepair]:
     """Return the repairs of ``check --fix`` that change the content of their file, by path.
 
     There is one repair for each file, even if the file has several names.

@@ -13,7 +13,7 @@ from activemq_fleet.atomic_files import directory_entry_paths, replace_directory
 from activemq_fleet.cli.completion_values import complete_releases
 from activemq_fleet.cli.options import output_option
 from activemq_fleet.cli.path_parameters import NonEmptyPath
-from activemq_fleet.cli.printing import activemq_fleet_command_line, print_escaped, print_warning
+from activemq_fleet.cli.printing import activemq_fleet_command_with_arguments, print_escaped, print_warning
 from activemq_fleet.node.printable import count_with_noun
 
 _SHOWN_NAMES = 3  # Number of existing files that the error names.
@@ -77,7 +77,7 @@ def init_command(hosts: tuple[str, ...], release: str, output: Path, archive: Pa
     )
     print_escaped(
         f"{output}: {count_with_noun(len(inventory.files), 'file')}. Next: "
-        f"{activemq_fleet_command_line('check', '-i', output)}, "
+        f"{activemq_fleet_command_with_arguments('check', '-i', output)}, "
         f"then ansible-playbook -i {shlex.quote(str(output))} activemq.fleet.site --check --diff"
     )
     return 0

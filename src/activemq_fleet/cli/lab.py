@@ -224,7 +224,7 @@ def _describe_bridges(host: HostStatus) -> str:
 
     The cell has the peers of the bridges, and the peers whose bridges break repeatedly.
     """
-    lasting = [peer for peer in host.bridge_peers if peer not in host.breaking]
+    lasting = [peer for peer in host.established_bridge_peers if peer not in host.breaking]
     return ", ".join([*lasting, *(f"{peer} (breaks repeatedly)" for peer in host.breaking)]) or "-"
 
 

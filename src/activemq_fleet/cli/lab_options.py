@@ -15,7 +15,7 @@ from activemq_fleet import InputError
 from activemq_fleet.cli.options import Decorator, InventoryOptions, inventory_options, options_as_argument
 from activemq_fleet.cli.path_parameters import NonEmptyPath
 from activemq_fleet.cli.printing import (
-    activemq_fleet_command_line,
+    activemq_fleet_command_with_arguments,
     current_command_options_as_words,
     print_escaped_to_stderr,
 )
@@ -88,7 +88,7 @@ def command_line_of_lab_subcommand(subcommand: str) -> str:
 
     The options of the current command choose the lab.
     """
-    return activemq_fleet_command_line("lab", subcommand, *current_command_options_as_words(_LAB_PARAMETERS))
+    return activemq_fleet_command_with_arguments("lab", subcommand, *current_command_options_as_words(_LAB_PARAMETERS))
 
 
 @contextmanager

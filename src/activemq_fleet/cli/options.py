@@ -157,7 +157,7 @@ class InventoryOptions:
         return fleet_from_inventory_data(data), data.positions
 
     @contextmanager
-    def positions_in_errors(self) -> Iterator[None]:
+    def add_positions_to_errors(self) -> Iterator[None]:
         """Add the file and line of the variable to each error about variables that is raised in the context.
 
         The inventory is read again for the positions.

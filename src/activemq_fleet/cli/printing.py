@@ -33,7 +33,7 @@ def print_warning(text: str) -> None:
     print_escaped_to_stderr(f"warning: {' '.join(text.split())}")
 
 
-def activemq_fleet_command_line(*words: str | Path) -> str:
+def activemq_fleet_command_with_arguments(*words: str | Path) -> str:
     """Return the command line of ``activemq-fleet`` with the given words as arguments, quoted for a shell."""
     return shlex.join(["activemq-fleet", *map(str, words)])
 

@@ -50,7 +50,7 @@ def render_command(inventory: InventoryOptions, output: Path) -> int:
         print_warnings_and_findings(fleet)
         return 1
     activity = ACTIVITY.spinner_with_text(f"Rendering {count_with_noun(len(fleet.brokers), 'broker')}")
-    with inventory.positions_in_errors(), activity:
+    with inventory.add_positions_to_errors(), activity:
         trees = render_hosts(fleet)
         checked = fleet_with_check_findings(
             fleet, activemq_xml_documents_of_rendered_files(fleet, trees), load_schema_with_progress

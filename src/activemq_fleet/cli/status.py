@@ -23,7 +23,7 @@ from activemq_fleet.cli.options import InventoryOptions, format_option, inventor
 from activemq_fleet.cli.output_paths import require_output_differs_from_inputs
 from activemq_fleet.cli.path_parameters import NonEmptyPath
 from activemq_fleet.cli.printing import (
-    activemq_fleet_command_line,
+    activemq_fleet_command_with_arguments,
     print_escaped,
     print_escaped_to_stderr,
     table_text,
@@ -169,7 +169,7 @@ def _print_lab_hint(query: _StatusQuery) -> None:
     with suppress(FleetError, OSError):  # The hint changes neither the output nor the exit code for the hosts.
         is_lab_running = has_running_process(lab_paths_for(inventory.sources))
     if is_lab_running:
-        command = activemq_fleet_command_line("lab", "status", *inventory.command_line_words())
+        command = activemq_fleet_command_with_arguments("lab", "status", *inventory.command_line_words())
         print_escaped_to_stderr(
             f"a lab of this inventory runs on this machine: `{command}` shows the state of its brokers"
         )

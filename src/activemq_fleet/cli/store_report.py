@@ -37,7 +37,7 @@ def store_report_lines(report: dict[str, Any]) -> Iterator[str]:
         )
     yield from _index_lines(report)
     if end["is_last_batch_cut"]:
-        yield from _cut_batch_lines(report)
+        yield from _incomplete_batch_lines(report)
     elif end["unfinished"]:
         yield f"  {end['file']} ends with an incomplete write, as a killed broker leaves it. {_unfinished_note(report)}"
     unchecked = report["batches"] - report["checked_batches"]
@@ -106,7 +106,7 @@ def _index_lines(report: dict[str, Any]) -> Iterator[str]:
         )
 
 
-def _cut_batch_lines(report: dict[str, Any]) -> Iterator[str]:
+def _incomplete_batch_lines(report: dict[str, Any]) -> Iterator[str]:
     end = report["end"]
     size = next(file["size"] for file in report["files"] if file["name"] == end["file"])
     yield (

@@ -16,7 +16,7 @@ from activemq_fleet.node.config.broker_configuration import message_store_facts
 from activemq_fleet.node.protocols import supports_round_trip
 from activemq_fleet.profiles import PROFILES, HighAvailabilityProfile
 from activemq_fleet.releases import Release
-from activemq_fleet.render.broker_paths import broker_directory_paths
+from activemq_fleet.render.broker_paths import paths_of_broker
 from activemq_fleet.render.debian_package import apt_packages
 from activemq_fleet.render.environment_file import environment_file_relative_path
 from activemq_fleet.render.java_command import java_path
@@ -219,7 +219,7 @@ def broker_facts(broker: Broker, activemq_xml: bytes | None = None) -> BrokerFac
 
     The facts about the message store are read from ``activemq_xml``, the rendered activemq.xml.
     """
-    settings, paths = broker.settings, broker_directory_paths(broker)
+    settings, paths = broker.settings, paths_of_broker(broker)
     directory = None if broker.ha_profile.has_database_lease else broker.store_directory
     persistence = None
     if activemq_xml is not None:

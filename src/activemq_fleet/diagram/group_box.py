@@ -11,10 +11,10 @@ from activemq_fleet.diagram.captions_and_descriptions import (
     group_heading_texts,
     usual_release,
 )
-from activemq_fleet.diagram.card import Card, CardStyle
 from activemq_fleet.diagram.grid import place_in_grid
 from activemq_fleet.diagram.layout_model import DiagramLayout, DrawableBox, PaperSheet, most_readable_layout
 from activemq_fleet.diagram.lines import draw_arrow_head
+from activemq_fleet.diagram.pair_card import CardStyle, PairCard
 from activemq_fleet.diagram.scene import BalancerView, DrawnConnection, Flow, GroupView
 from activemq_fleet.diagram.star import place_star
 from activemq_fleet.node.printable import count_with_noun
@@ -86,7 +86,7 @@ class GroupBox:
             usual_release(view), common_result(view.nodes_of_all_pairs, dns_domain_of_broker), detailed=detailed
         )
         width = max(style.card_width_for(pair) for pair in view.pairs)
-        cards = {pair.name: Card(pair, width, style) for pair in view.pairs}
+        cards = {pair.name: PairCard(pair, width, style) for pair in view.pairs}
         # All cards have the same height, so that lines between cards side by side are straight.
         height = max(card.height for card in cards.values())
         for card in cards.values():

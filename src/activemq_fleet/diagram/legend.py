@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from activemq_fleet.canvas import SvgCanvas, wrap_words
 from activemq_fleet.diagram.captions_and_descriptions import join_words
-from activemq_fleet.diagram.card import (
+from activemq_fleet.diagram.lines import draw_arrow_head, draw_connection
+from activemq_fleet.diagram.pair_card import (
     badge_width,
     draw_badge,
     draw_cylinder,
     draw_preferred_master_or_slave_star,
     draw_replication_arrow,
 )
-from activemq_fleet.diagram.lines import draw_arrow_head, draw_connection
 from activemq_fleet.diagram.scene import DrawnConnection, FindingWithHosts, Flow, PictureContent, severity_or_waived
 from activemq_fleet.findings import Finding
 from activemq_fleet.node.printable import count_with_noun

@@ -74,7 +74,7 @@ class AgentJournal:
         """Return the ids of the events about which the agent's journal has a record of one of the given kinds."""
         return {line.event_id for line in self.lines if line.kind in kinds and line.event_id}
 
-    def event_journal_record_times(self, kind: str, event_ids: Collection[str]) -> list[float]:
+    def sorted_times_of_event_journal_records(self, kind: str, event_ids: Collection[str]) -> list[float]:
         """Return the sorted times of those event journal records that have the given kind and one of the event ids.
 
         The times are in epoch seconds; a kind is such as ``handled``.

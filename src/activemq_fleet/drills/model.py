@@ -96,7 +96,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class StateSpan:
+class BrokerStateSpan:
     """A span of time in which a host's broker was in one state, such as active.
 
     The broker belongs to the pair ``pair``; ``began`` and ``ended`` are in epoch seconds.
@@ -144,7 +144,7 @@ class DrillResult:
     ended: float
     faults: tuple[Fault, ...]
     accounts: tuple[PairEventCounts, ...]
-    spans: tuple[StateSpan, ...]
+    spans: tuple[BrokerStateSpan, ...]
     conditions: DrillSetup
     scraped: ScrapedAvailability | None = None
 

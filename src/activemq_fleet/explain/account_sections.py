@@ -86,7 +86,7 @@ def addresses_for_clients_section(fleet: Fleet, broker: Broker) -> ExplanationSe
 def _pair_of_broker(fleet: Fleet, broker: Broker) -> Pair:
     """Return the broker's pair, or the broker as a pair of one where its profile has no peer."""
     if not broker.ha_profile.has_peer:
-        return Pair(broker.link_end_name, broker.group, (broker,))
+        return Pair(broker.name_as_link_end, broker.group, (broker,))
     return fleet.pairs_by_name[broker.pair]
 
 
@@ -103,7 +103,7 @@ def _java_clients_entry(unit: Pair) -> HostStatement:
 
 
 def _mqtt_clients_entry(unit: Pair) -> HostStatement:
-    urls, release = mqtt_urls_for_agent_conf(unit), unit.preferred_master.release
+    urls, release = mb_urls_value_for_agent_conf(unit), unit.preferred_master.release
     if urls:
         reason = "for agent.conf of failover agents, with the preferred master first"
     elif release.supports_agents:
@@ -113,7 +113,7 @@ def _mqtt_clients_entry(unit: Pair) -> HostStatement:
     return HostStatement("mb.urls", urls or "none", why=reason, data={"mb_urls": urls or None})
 
 
-def mqtt_urls_for_agent_conf(pair: Pair) -> str:
+def mb_urls_value_for_agent_conf(pair: Pair) -> str:
     """Return the MQTT URLs of a pair's brokers as the value of ``mb.urls`` in a failover agent's agent.conf.
 
     The result is "" if the pair serves no agent.

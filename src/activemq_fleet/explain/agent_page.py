@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from activemq_fleet.explain.account_sections import mqtt_urls_for_agent_conf
+from activemq_fleet.explain.account_sections import mb_urls_value_for_agent_conf
 from activemq_fleet.explain.explanation import ExplanationSection, HostStatement, pair_count, variable_entry
 from activemq_fleet.explain.port_and_file_sections import file_entry
 from activemq_fleet.explain.takeover_section import takeover_time_text
@@ -66,7 +66,7 @@ def _home_pair_section(fleet: Fleet, agent: Agent, pair: Pair) -> ExplanationSec
 
 
 def _configuration_section(agent: Agent, pair: Pair) -> ExplanationSection:
-    settings, urls = agent.settings, mqtt_urls_for_agent_conf(pair)
+    settings, urls = agent.settings, mb_urls_value_for_agent_conf(pair)
     displayed_keys = [
         HostStatement("mb.urls", urls, why="preferred master first", data={"mb_urls": urls, "tls": agent.tls}),
         variable_entry(settings, "agent_username", "account", settings.agent_username or "none"),

@@ -22,7 +22,7 @@ from activemq_fleet.explain.release_section import release_section
 from activemq_fleet.explain.role_section import role_section
 from activemq_fleet.explain.store_section import store_section
 from activemq_fleet.explain.takeover_section import takeover_section
-from activemq_fleet.naming import hosts_with_name
+from activemq_fleet.naming import hosts_with_full_or_short_name
 from activemq_fleet.render import render_activemq_xml_documents_by_host
 from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.routes import Routes, routes_without_refused_links
@@ -122,7 +122,7 @@ def inventory_name_of(fleet: Fleet, name: str) -> str:
     hosts: dict[str, None] = {}
     for host_owners in (fleet.brokers, fleet.agents, fleet.balancers, fleet.findings):
         hosts |= dict.fromkeys(owner.host for owner in host_owners if owner.host)
-    matching_hosts = hosts_with_name(name, hosts)
+    matching_hosts = hosts_with_full_or_short_name(name, hosts)
     if len(matching_hosts) == 1:
         return matching_hosts[0]
     if matching_hosts:

@@ -6,7 +6,7 @@ from activemq_fleet.explain.explanation import ExplanationSection, HostStatement
 from activemq_fleet.node.host_paths import ACTIVEMQ_XML
 from activemq_fleet.node.protocols import PROTOCOLS, protocol_name_of_scheme
 from activemq_fleet.render import file_mode_of, render_broker
-from activemq_fleet.render.broker_paths import broker_directory_paths
+from activemq_fleet.render.broker_paths import paths_of_broker
 from activemq_fleet.render.environment_file import environment_file_relative_path
 from activemq_fleet.render.systemd_units import systemd_unit_relative_path, watchdog_unit_relative_path
 from activemq_fleet.settings.host_settings import PREFIX, HostSettings
@@ -116,7 +116,7 @@ def files_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
 
     It shows mode and use of each file.
     """
-    paths, settings = broker_directory_paths(broker), broker.settings
+    paths, settings = paths_of_broker(broker), broker.settings
     extra_files = {extra.path: position for position, extra in enumerate(settings.extra_files)}
     uses = _PURPOSES | {
         environment_file_relative_path(broker): "Java heap size, Java options, directories",

@@ -20,7 +20,9 @@ def reachable_pairs_section(fleet: Fleet, broker: Broker, routes: Routes) -> Exp
     The result is None for a fleet of one pair.
     """
     places = {
-        other.link_end_name: other.group for other in fleet.brokers if other.link_end_name != broker.link_end_name
+        other.name_as_link_end: other.group
+        for other in fleet.brokers
+        if other.name_as_link_end != broker.name_as_link_end
     }
     if not places:
         return None
@@ -33,8 +35,8 @@ def reachable_pairs_section(fleet: Fleet, broker: Broker, routes: Routes) -> Exp
         for entry in _group_entries(group, group_answers, is_own_group=group == broker.group)
     ]
     intro = (
-        f"Shows whether a message that is sent to {broker.link_end_name} arrives if its only consumer is connected to "
-        f"the {_unit_nouns(fleet)} in the row. `activemq-fleet explain HOST --to TARGET` shows the route."
+        f"Shows whether a message that is sent to {broker.name_as_link_end} arrives if its only consumer is connected "
+        f"to the {_unit_nouns(fleet)} in the row. `activemq-fleet explain HOST --to TARGET` shows the route."
     )
     title = "Reachable pairs" if all(other.ha_profile.has_peer for other in fleet.brokers) else "Reachable brokers"
     return ExplanationSection("reach", title, (*entries, *_cut_route_entries(fleet, broker, routes)), intro=intro)

@@ -89,7 +89,7 @@ class TwoAgentLoadGenerator(LoadGenerator):
 
         Their connections are then stable.
         """
-        return all(agent.seconds_connected() >= STEADY for agent in (self.publisher, self.subscriber))
+        return all(agent.current_connection_seconds() >= STEADY for agent in (self.publisher, self.subscriber))
 
     def start_publishing_burst(self, message_count: int = 200) -> None:
         """Start to publish a burst of ``message_count`` events in the background, and return at once.

@@ -50,7 +50,7 @@ class JournalTail:
         """The event ids of barriers, sent or received."""
         self._moments: dict[str, deque[float]] = {}
 
-    def count_new_journal_records(self) -> JournalTail:
+    def add_counts_of_new_journal_records(self) -> JournalTail:
         """Count, by kind, the new records in the agent's event journal since the last call.
 
         The counts are added to those of this object, which is also returned. The method also stores the times of the
@@ -189,11 +189,11 @@ class AgentProcess:
         Raises AgentError when the process has ended.
         """
         self.raise_if_ended()
-        return self.tail.count_new_journal_records().counts[kind]
+        return self.tail.add_counts_of_new_journal_records().counts[kind]
 
-    def seconds_connected(self) -> float:
+    def current_connection_seconds(self) -> float:
         """Return for how many seconds the failover agent has been connected to a broker; 0 without a connection."""
-        since = self.tail.count_new_journal_records().connected_since
+        since = self.tail.add_counts_of_new_journal_records().connected_since
         return 0.0 if since is None else time.time() - since
 
     def delete_durable_session(self) -> None:

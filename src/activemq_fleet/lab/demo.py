@@ -317,7 +317,7 @@ def _fleet_table(before: Sequence[HostStatus], after: Sequence[HostStatus], take
             later.address,
             later.preferred_role_or_single,
             *states,
-            ", ".join(later.bridge_peers) or "-",
+            ", ".join(later.established_bridge_peers) or "-",
         )
     return table
 

@@ -21,7 +21,7 @@ from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.startup import Progress
 from activemq_fleet.node.state.fault_kinds import FaultKind
 from activemq_fleet.node.timeouts import HUNG, SETTLE
-from activemq_fleet.operations.drill_steps import choose_pair_for_each_fault, drill_refusal_reason, next_drill_step
+from activemq_fleet.operations.drill_steps import choose_pair_names_for_faults, drill_refusal_reason, next_drill_step
 from activemq_fleet.operations.target import PossibleTargetHost, resolve_target
 
 _BURST_HEAD_START = 0.03  # Seconds until the first events of a burst are sent.
@@ -93,7 +93,7 @@ def _make_plan(lab: Lab, options: DrillOptions, progress: Progress) -> DrillPlan
     target = resolve_target(hosts, options.target, option="--target")
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1, 1_000_000)
     chosen = [pair for pair in fleet.pairs_by_name.values() if pair.name in target.pairs]
-    order = choose_pair_for_each_fault(
+    order = choose_pair_names_for_faults(
         fleet, chosen, options.faults, seed, options.what, resync=options.resync is not None
     )
     refused = {pair.name: drill_refusal_reason(fleet, pair, options.what) for pair in chosen}
@@ -227,7 +227,7 @@ class _LabDrill:
                 fault = replace(fault, at=self._disrupt_broker(host))
                 fault = self._wait_for_recovery(fault, prefix)
             since = fault.at + 0.5 + (self.options.hung if fault.what == "pause" else 0)
-            run.wait_until_event_handled_after(pair, since, self.options.patience)
+            run.wait_until_subscriber_handles_any_event(pair, since, self.options.patience)
         except LoadEndedError:
             return fault  # The fault did not fail, and the next step ends the drill.
         except FleetError as error:

@@ -20,7 +20,7 @@ from activemq_fleet.drills.accounting import (
     count_interrupted_publishes,
     longest_gap_begin_and_length,
 )
-from activemq_fleet.drills.model import Fault, ObservedState, PairEventCounts, StateSpan
+from activemq_fleet.drills.model import BrokerStateSpan, Fault, ObservedState, PairEventCounts
 from activemq_fleet.node.log.broker_run import BrokerRun
 from activemq_fleet.node.log.log_records import parse_log
 from activemq_fleet.node.text_lines import split_lines
@@ -68,8 +68,8 @@ def pair_outcomes_and_faults(
     account = count_event_outcomes(pair, protocol, publisher, subscriber, promised_ids)
     event_ids = publisher.event_ids_in_records_of_kinds("accepted") | set(promised_ids)
     handled, acknowledged = (
-        subscriber.event_journal_record_times("handled", event_ids),
-        publisher.event_journal_record_times("acknowledged", event_ids),
+        subscriber.sorted_times_of_event_journal_records("handled", event_ids),
+        publisher.sorted_times_of_event_journal_records("acknowledged", event_ids),
     )
 
     def fault_with_effects(fault: Fault) -> Fault:
@@ -144,21 +144,21 @@ def state_spans(
     changes: Iterable[tuple[float, ObservedState]],
     began: float,
     ended: float,
-) -> list[StateSpan]:
+) -> list[BrokerStateSpan]:
     """Return the spans of time in which a host's broker was in one state, such as active.
 
     The spans cover the period from ``began`` to ``ended`` without gaps. ``first`` is the state at ``began``;
     ``changes`` are (epoch seconds, new state) in any order.
     """
-    spans: list[StateSpan] = []
+    spans: list[BrokerStateSpan] = []
     at, state = began, first
     for moment, following in sorted(changes, key=lambda change: change[0]):
         moment = min(max(moment, began), ended)
         if following != state:
             if moment > at:
-                spans.append(StateSpan(pair, host, state, at, moment))
+                spans.append(BrokerStateSpan(pair, host, state, at, moment))
             at, state = moment, following
-    return [*spans, StateSpan(pair, host, state, at, ended)] if ended > at else spans
+    return [*spans, BrokerStateSpan(pair, host, state, at, ended)] if ended > at else spans
 
 
 def describe_machine() -> dict[str, Any]:

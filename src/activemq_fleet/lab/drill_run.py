@@ -27,7 +27,7 @@ from activemq_fleet.drills.drill_verdict import (
     fault_void_reason,
     minimum_event_rate,
 )
-from activemq_fleet.drills.model import DrillResult, DrillSetup, Fault, ObservedState, StateSpan
+from activemq_fleet.drills.model import BrokerStateSpan, DrillResult, DrillSetup, Fault, ObservedState
 from activemq_fleet.errors import FleetError, LabError
 from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
 from activemq_fleet.lab.drill_files import (
@@ -44,7 +44,7 @@ from activemq_fleet.lab.loopback_overlay import MARK, fleet_for_clients
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.node.host_paths import BROKER_LOG
 from activemq_fleet.node.state.fault_kinds import FaultKind
-from activemq_fleet.render.broker_paths import broker_directory_paths
+from activemq_fleet.render.broker_paths import paths_of_broker
 from activemq_fleet.topology import Broker, Fleet
 
 METRICS = "metrics.json"
@@ -207,7 +207,7 @@ class DrillRun:
         request_file.touch()
         poll_until_true(lambda: not request_file.exists(), 5, 0.01)
 
-    def wait_until_event_handled_after(self, pair: str, moment: float, timeout: float) -> None:
+    def wait_until_subscriber_handles_any_event(self, pair: str, moment: float, timeout: float) -> None:
         """Wait until the subscriber of a pair has handled any event after a moment, which is in epoch seconds.
 
         The event may have been published before the moment. Raises LabError if the subscriber handles no event within
@@ -387,7 +387,7 @@ def _broker_state_spans(
     faults: Sequence[Fault],
     began: float,
     ended: float,
-) -> Iterator[StateSpan]:
+) -> Iterator[BrokerStateSpan]:
     """Yield the spans of the brokers' states over time, from faults, and from logs that are on the local machine."""
     changes: dict[str, list[tuple[float, ObservedState]]] = {}
     for fault in faults:
@@ -405,5 +405,5 @@ def _broker_state_spans(
 
 
 def _logged_state_changes(broker: Broker, began: float) -> list[tuple[float, ObservedState]]:
-    log = Path(broker_directory_paths(broker).data, BROKER_LOG)
+    log = Path(paths_of_broker(broker).data, BROKER_LOG)
     return broker_state_changes_since(log.read_text(errors="replace"), began) if log.exists() else []

@@ -16,7 +16,7 @@ from activemq_fleet.lab.startup import FleetStartup, Progress, require_equal_sto
 from activemq_fleet.node.config.versions import ConfigurationPaths, read_installed_configuration
 from activemq_fleet.node.fence.fence_setup_and_removal import unfence_store
 from activemq_fleet.render import render_agent, render_java_client_files
-from activemq_fleet.render.broker_paths import broker_directory_paths
+from activemq_fleet.render.broker_paths import paths_of_broker
 from activemq_fleet.topology import Broker, Fleet, Pair
 
 _NAMED_FILES = 4  # Number of changed files that the message about a restart names.
@@ -105,7 +105,7 @@ def _describe_change(hosts: LabBrokers, broker: Broker, version: str) -> str:
         )
     if run.release not in ("", broker.release.text):
         return f"the release of {broker.host} changes from {run.release} to {broker.release.text}"
-    configuration_paths = ConfigurationPaths(broker_directory_paths(broker).base)
+    configuration_paths = ConfigurationPaths(paths_of_broker(broker).base)
     before, after = (
         read_installed_configuration(configuration_paths.directory(name)) for name in (run.version, version)
     )

@@ -22,7 +22,7 @@ from activemq_fleet.lab.lab_paths import LabPaths, write_lab_file
 from activemq_fleet.lab.lab_state_file import InstalledRelease, LabState
 from activemq_fleet.lab.log_tail import LogTail, explain_failed_run
 from activemq_fleet.lab.processes import ProcessRun
-from activemq_fleet.node.config.broker_configuration import DeployedBrokerSettings, read_deployed_configuration
+from activemq_fleet.node.config.broker_configuration import DeployedBrokerSettings, read_deployed_broker_settings
 from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.fence.store_writers import (
     WritableAndNewestGenerationNumbers,
@@ -36,7 +36,7 @@ from activemq_fleet.node.observer import observe_broker
 from activemq_fleet.node.process.held_by_process import process_account_listens_on_one_of
 from activemq_fleet.node.process.proc import Process, open_files_with_descriptors, read_process
 from activemq_fleet.node.timeouts import LAB_PROBE
-from activemq_fleet.render.broker_paths import broker_directory_paths
+from activemq_fleet.render.broker_paths import paths_of_broker
 from activemq_fleet.render.environment_file import environment_variables
 from activemq_fleet.render.java_command import arguments_after_java_options, java_options
 from activemq_fleet.render.systemd_units import (
@@ -90,7 +90,7 @@ class LabBrokers:
 
     def data_directory(self, broker: Broker) -> Path:
         """Return the data directory of a broker of the lab."""
-        return Path(broker_directory_paths(broker).data)
+        return Path(paths_of_broker(broker).data)
 
     def log_path(self, broker: Broker) -> Path:
         """Return the path of the log file of a broker of the lab."""
@@ -132,9 +132,9 @@ class LabBrokers:
         """Return the installed configuration of a version. Raises LabError when it cannot be read."""
         key = broker.host, version
         if key not in self._configurations:
-            installed = ConfigurationPaths(broker_directory_paths(broker).base)
+            installed = ConfigurationPaths(paths_of_broker(broker).base)
             try:
-                self._configurations[key] = read_deployed_configuration(installed, version)
+                self._configurations[key] = read_deployed_broker_settings(installed, version)
             except (OSError, ParseError) as error:
                 raise LabError(
                     f"{broker.host}: the installed activemq.xml (version {version}) cannot be read ({error}). Run "
@@ -198,10 +198,10 @@ class LabBrokers:
             process.pid, [(self.loopback_address(broker.host), port)]
         )
 
-    def installed_version(self, broker: Broker) -> str | None:
+    def installed_configuration_version(self, broker: Broker) -> str | None:
         """Return the installed version of a broker's files; None if nothing is installed."""
         try:
-            return os.path.basename(os.readlink(broker_directory_paths(broker).current))
+            return os.path.basename(os.readlink(paths_of_broker(broker).current))
         except OSError:
             return None
 
@@ -210,7 +210,7 @@ class LabBrokers:
 
         Returns at once. Raises LabError if it cannot be started, or if a command fails that its unit runs before java.
         """
-        version = self.installed_version(broker)
+        version = self.installed_configuration_version(broker)
         if version is None:
             raise LabError(
                 f"{broker.host}: this broker is not installed in the lab: run `lab up` for this lab, which installs it"

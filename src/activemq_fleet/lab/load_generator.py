@@ -67,7 +67,7 @@ class LoadGenerator(ABC):
         Brokers accept messages, and the subscriber handles them. The rates are those of the ``seconds`` before
         ``moment``, which is in epoch seconds.
         """
-        handled = self.subscriber_journal.count_new_journal_records().count_records_between(
+        handled = self.subscriber_journal.add_counts_of_new_journal_records().count_records_between(
             "handled", moment - seconds, moment
         )
         return self._accepted_ids.count(moment - seconds, moment) / seconds, handled / seconds
@@ -77,7 +77,7 @@ class LoadGenerator(ABC):
 
         It is in seconds since the epoch; 0 without a message.
         """
-        return self.subscriber_journal.count_new_journal_records().last_record_time("handled")
+        return self.subscriber_journal.add_counts_of_new_journal_records().last_record_time("handled")
 
     def start_publishing_burst(self, message_count: int = 200) -> None:  # noqa: B027 -- some load generators cannot publish a burst
         """Start to publish a burst of ``message_count`` messages in the background, and return at once.
@@ -134,7 +134,7 @@ class LoadGenerator(ABC):
         deadline, last_count = time.monotonic() + timeout, -1
         while time.monotonic() < deadline:
             record_count = sum(
-                tail.count_new_journal_records().counts.total()
+                tail.add_counts_of_new_journal_records().counts.total()
                 for tail in (self.publisher_journal, self.subscriber_journal)
             )
             if is_done():

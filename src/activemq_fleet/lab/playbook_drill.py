@@ -18,7 +18,7 @@ from activemq_fleet.install_hint import install_hint
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, is_lab_broker
 from activemq_fleet.lab.load_spec import supports_mqtt_agents
 from activemq_fleet.node.state.fault_kinds import FAULT_KINDS, FaultKind
-from activemq_fleet.operations.drill_steps import choose_pair_for_each_fault, raise_for_groups_that_forbid_drills
+from activemq_fleet.operations.drill_steps import choose_pair_names_for_faults, raise_for_groups_that_forbid_drills
 from activemq_fleet.reports.drill_page import drill_html_page
 from activemq_fleet.topology import Fleet
 
@@ -76,7 +76,7 @@ def begin_drill_and_return_fault_sequence(
             f"the playbook drill does not support the pairs {' and '.join(reasons)}. Test them in the lab with "
             "`activemq-fleet lab drill`, or set activemq_target to other pairs"
         )
-    order = choose_pair_for_each_fault(fleet, eligible, faults, seed, fault_kind)
+    order = choose_pair_names_for_faults(fleet, eligible, faults, seed, fault_kind)
     plan = DrillPlan(order=order, what=fault_kind, rate=rate, seed=seed, target=str(options.get("target") or ""))
     # The parent of an Ansible worker is ansible-playbook. The load ends with this process.
     DrillRun.begin(plan, fleet, directory, os.getppid())

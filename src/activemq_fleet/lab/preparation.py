@@ -27,7 +27,7 @@ from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.install import configuration_install
 from activemq_fleet.releases import Release
 from activemq_fleet.render import render_activemq_xml_documents_by_host
-from activemq_fleet.render.broker_paths import broker_directory_paths
+from activemq_fleet.render.broker_paths import paths_of_broker
 from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.topology.inventory_rules import inventory_warning_lines
 
@@ -206,7 +206,7 @@ def install_broker_configuration(broker: Broker, software: InstalledRelease) -> 
     tree: dict[str, ConfigurationFile] = shipped_configuration_files(software.home) if software.whole else {}
     for path, file in files_to_deploy(broker).items():
         tree[path] = ConfigurationFile(file.content, file.mode, file.masked, file.hidden)
-    base = broker_directory_paths(broker).base
+    base = paths_of_broker(broker).base
     try:
         return configuration_install.install_configuration(base, tree, configuration_install.Owners()).version
     except NodeError as error:

@@ -22,7 +22,7 @@ from activemq_fleet.lab.stomp import Credentials
 from activemq_fleet.node.fence.store_writers import two_masters_message
 from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.node.timeouts import LAB_READY
-from activemq_fleet.render.broker_paths import broker_directory_paths
+from activemq_fleet.render.broker_paths import paths_of_broker
 from activemq_fleet.topology import Broker, Connector, Fleet, Pair
 from activemq_fleet.topology.named_hosts import find_named_hosts, selectable_brokers
 
@@ -248,7 +248,7 @@ class ReadOnlyLab:
 
     def configuration_directory(self, host: str) -> Path:
         """Return the directory of a broker's configuration files, such as ``activemq.xml``."""
-        return Path(broker_directory_paths(self.fleet.broker(host)).conf)
+        return Path(paths_of_broker(self.fleet.broker(host)).conf)
 
     def credentials(self, name: str) -> Credentials | None:
         """Return credentials for the brokers of a host, pair or group, or None if no account has a readable password.

@@ -63,7 +63,7 @@ class HostStatus:
         return self.role if self.has_peer else "single"
 
     @property
-    def bridge_peers(self) -> tuple[str, ...]:
+    def established_bridge_peers(self) -> tuple[str, ...]:
         """The names of the peers to which the broker's network bridges lead, each once."""
         return tuple(dict.fromkeys(bridge.peer for bridge in self.bridges))
 
@@ -72,7 +72,7 @@ class HostStatus:
 
         ``lab status --format json`` prints it.
         """
-        columns = {**asdict(self), "bridges": list(self.bridge_peers), "breaking": list(self.breaking)}
+        columns = {**asdict(self), "bridges": list(self.established_bridge_peers), "breaking": list(self.breaking)}
         del columns["has_peer"]
         return columns
 
@@ -140,7 +140,7 @@ def _responding_link_name(hosts: LabBrokers, broker: Broker, bridge: Established
         if peer.broker_name == bridge.peer:
             for link in peer.links:
                 if link.duplex and link.target in (
-                    broker.link_end_name,
+                    broker.name_as_link_end,
                     broker.pair,
                     broker.group,
                     broker.identity.short_host_name,

@@ -12,7 +12,7 @@ from activemq_fleet.lab.lab_paths import LabPaths
 from activemq_fleet.lab.lab_state_file import require_lab_state
 from activemq_fleet.node.process.proc import activemq_bases_in_command, process_ids
 from activemq_fleet.node.state.broker_status import gather_broker_status
-from activemq_fleet.render.broker_paths import broker_directory_paths
+from activemq_fleet.render.broker_paths import paths_of_broker
 from activemq_fleet.status import FleetStatus, fleet_status
 from activemq_fleet.topology import Fleet
 
@@ -36,7 +36,7 @@ def lab_status(fleet: Fleet, hosts: Collection[str], chosen: Collection[str], ti
     within ``timeout`` seconds is unreachable. It delays no other broker.
     """
     began = time.monotonic()
-    bases = {broker.host: broker_directory_paths(broker).base for broker in fleet.brokers if broker.host in hosts}
+    bases = {broker.host: paths_of_broker(broker).base for broker in fleet.brokers if broker.host in hosts}
     deadline = began + timeout + _SECONDS_PER_BROKER * len(bases)
     evidence: dict[str, dict[str, Any]] = {}
     # Each broker is inspected in a separate process, because reading a store may hang in the kernel.

@@ -12,7 +12,7 @@ from activemq_fleet.connection_refusals import outgoing_tls_settings
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.network_subscriptions import wildcard_covers
 from activemq_fleet.network.connectors import NetworkConnector
-from activemq_fleet.routes.bridges import ConnectorPeers, has_network_connector_fragments, network_connector_of
+from activemq_fleet.routes.bridges import ConnectorPeerLookup, has_network_connector_fragments, network_connector_of
 from activemq_fleet.topology.links import hop_counts_from, network_components
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class LintedLink:
     @property
     def source_pair_name(self) -> str:
         """The name of the network link's source pair; the pair of a broker without a peer is the broker itself."""
-        return self.broker.link_end_name
+        return self.broker.name_as_link_end
 
     @property
     def connector_name(self) -> str:
@@ -100,7 +100,7 @@ class FleetBridges:
         self,
         brokers_by_pair: Mapping[str, Sequence[Broker]],
         document_of: Callable[[Broker], Document | None],
-        connector_peers: ConnectorPeers,
+        connector_peers: ConnectorPeerLookup,
     ) -> None:
         self._brokers_by_pair = brokers_by_pair
         self.planned: list[LintedLink] = []
@@ -114,7 +114,7 @@ class FleetBridges:
             self.of_broker[broker.host] = [
                 link
                 for link in links
-                if not link.target or (link.target != broker.link_end_name and link.target in brokers_by_pair)
+                if not link.target or (link.target != broker.name_as_link_end and link.target in brokers_by_pair)
             ]
             for bridge in self.of_broker[broker.host]:
                 if bridge.target:
@@ -200,7 +200,9 @@ def _brokers_with_distinct_links(brokers_by_pair: Mapping[str, Sequence[Broker]]
                 yield peer
 
 
-def _links_of_broker(broker: Broker, document: Document | None, connector_peers: ConnectorPeers) -> list[LintedLink]:
+def _links_of_broker(
+    broker: Broker, document: Document | None, connector_peers: ConnectorPeerLookup
+) -> list[LintedLink]:
     """Return the network links of one broker, one for each pair to which a connector leads.
 
     They are those of the inventory, or of the broker's activemq.xml if fragments change them.
@@ -218,6 +220,6 @@ def _links_of_broker(broker: Broker, document: Document | None, connector_peers:
         targets = {"": None}
         if connector.name not in multicast_links:
             peers = connector_peers.peers_and_refusals(connector, client_tls)
-            targets = dict.fromkeys(peer.link_end_name for peer, _ in peers)
+            targets = dict.fromkeys(peer.name_as_link_end for peer, _ in peers)
         links += [LintedLink(broker, connector, target, node) for target in targets]
     return links

@@ -79,7 +79,7 @@ class Element:
         """The XML element's text before its first child element."""
         return (self._element.text or "").strip().replace(STRAY, "&")
 
-    def attribute_values_and_text(self) -> Iterator[tuple[str, str]]:
+    def element_attribute_values_and_text(self) -> Iterator[tuple[str, str]]:
         """Yield the values of the XML element's attributes, and then its text.
 
         Values are (name, value), and the text is ("", text).

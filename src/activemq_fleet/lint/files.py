@@ -88,7 +88,7 @@ def file_findings(
     ).findings
 
 
-class CheckedFile(NamedTuple):
+class FileFindingsAndDocument(NamedTuple):
     """The lint findings about one activemq.xml file, in the order of its lines, and the file as it was parsed.
 
     ``document`` is None for a template, and for a file that is not XML.
@@ -106,7 +106,7 @@ def check_activemq_xml(
     file: str,
     selection: RuleSelection,
     other_files: Mapping[str, bytes],
-) -> CheckedFile:
+) -> FileFindingsAndDocument:
     """Check one activemq.xml file with the file rules, and return the findings and the parsed file.
 
     The function never raises, whatever the file contains. ``other_files`` are the files of the same directory, content
@@ -142,9 +142,9 @@ def check_activemq_xml(
         findings = [schema_finding(error.problem, release, file)]
         if _uses_spring_dtd(data):
             findings = [replace(findings[0], severity="warning", message=_DTD_MESSAGE, fix=_DTD_FIX, why=_DTD_WHY)]
-    selected = (finding for finding in without_duplicate_findings(findings) if selection.includes_rule(finding.rule))
+    selected = (finding for finding in one_finding_per_mistake(findings) if selection.includes_rule(finding.rule))
     ordered = sorted(selected, key=lambda f: (f.line or 0, f.column or 0, f.rule, f.message))
-    return CheckedFile(tuple(ordered), document)
+    return FileFindingsAndDocument(tuple(ordered), document)
 
 
 def _parse_document(data: bytes, release: Release, other_files: Mapping[str, bytes]) -> Document:
@@ -200,7 +200,7 @@ def _kind_finding(kind: ForeignFileKind, file: str) -> Finding:
     return _finding_of_rule(KIND_RULE, Problem(message, line=1, column=1, fix=kind.fix, why=why), file)
 
 
-def without_duplicate_findings(findings: Iterable[Finding]) -> list[Finding]:
+def one_finding_per_mistake(findings: Iterable[Finding]) -> list[Finding]:
     """Return the given lint findings without duplicates: one finding for each mistake.
 
     A duplicate is about a mistake that a more specific rule also reports. Duplicates are findings of the schema, and of
@@ -319,7 +319,7 @@ class InstalledReleaseFacts:
     exposure: Exposure = "openwire"
 
 
-def exposed_port_kind_of_file(document: Document | None) -> Exposure:
+def exposed_port_kind_of_checked_file(document: Document | None) -> Exposure:
     """Return the kind of ports that a checked file exposes; it is "openwire" if the ports are unknown.
 
     The result is also ``openwire`` where the ports are not known: without a ``document``, as for a template and for a

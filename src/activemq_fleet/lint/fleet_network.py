@@ -42,7 +42,7 @@ def duplex_links_from_both_ends(view: FleetView) -> Iterator[Problem]:
           activemq_links: [{from: north, to: south, duplex: true}]
         hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
     """
-    bridges = view.bridge_graph
+    bridges = view.pair_bridge_graph
     for (source, target), end_links in bridges.bridges_by_source_and_target.items():
         if source < target:
             matching_links = _links_with_shared_destination(
@@ -108,7 +108,7 @@ def duplex_link_and_another_link(view: FleetView) -> Iterator[Problem]:
             - {from: south, to: north, include: ["queue://bills.>"]}
         hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
     """
-    bridges = view.bridge_graph
+    bridges = view.pair_bridge_graph
     for (source, target), links in bridges.bridges_by_source_and_target.items():
         duplex = [link for link in links if link.is_duplex]
         if not duplex:
@@ -174,7 +174,7 @@ def same_broker_name_on_two_brokers(view: FleetView) -> Iterator[Problem]:
         for name in {broker.broker_name for broker in brokers}:
             names[name].append(pair)
     component_of_pair = {
-        pair: number for number, pairs in enumerate(view.bridge_graph.connected_components) for pair in pairs
+        pair: number for number, pairs in enumerate(view.pair_bridge_graph.connected_components) for pair in pairs
     }
     for name, pairs in names.items():
         first_pairs: dict[int, str] = {}
@@ -222,7 +222,7 @@ def network_ttl_shorter_than_longest_path(view: FleetView) -> Iterator[Problem]:
     """
     if not _ttl_may_be_too_short(view):
         return
-    bridges = view.bridge_graph
+    bridges = view.pair_bridge_graph
     for component in bridges.connected_components:
         distances = bridges.hops_between_pairs(component)
         longest = max(max(hops.values()) for hops in distances.values())
@@ -329,7 +329,7 @@ def subscriptions_cross_bridges_in_full_mesh(view: FleetView) -> Iterator[Proble
           north-mq02-a: {activemq_ha: none}
           north-mq03-a: {activemq_ha: none}
     """
-    bridges = view.bridge_graph
+    bridges = view.pair_bridge_graph
     for component in bridges.connected_components:
         other_count = len(component) - 1
         if other_count < 2 or any(len(bridges.one_hop_targets_by_pair[pair]) < other_count for pair in component):

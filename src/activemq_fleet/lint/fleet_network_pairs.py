@@ -95,7 +95,7 @@ def duplex_connection_loss_detected_late(view: FleetView) -> Iterator[Problem]:
         hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
     """
     reported: set[str] = set()
-    for bridge in view.bridge_graph.planned:
+    for bridge in view.pair_bridge_graph.planned:
         if not bridge.is_duplex or len(view.brokers_by_pair[bridge.source_pair_name]) < 2:
             continue
         uri = Uri.parse(bridge.connector.uri)

@@ -217,12 +217,12 @@ def same_store_for_two_pairs(view: FleetView) -> Iterator[Problem]:
     reported: set[str] = set()
     for broker in view.brokers:
         store = store_identity_key(broker.settings, broker.address, broker.store_directory)
-        owner = owners.setdefault(store, broker.link_end_name)
-        if owner != broker.link_end_name and broker.link_end_name not in reported:
-            reported.add(broker.link_end_name)
+        owner = owners.setdefault(store, broker.name_as_link_end)
+        if owner != broker.name_as_link_end and broker.name_as_link_end not in reported:
+            reported.add(broker.name_as_link_end)
             message = (
-                f"the brokers of {broker.link_end_name} and {owner} use the same store, {store[-1]}: only one broker "
-                "can serve clients, the others wait indefinitely"
+                f"the brokers of {broker.name_as_link_end} and {owner} use the same store, {store[-1]}: only one "
+                "broker can serve clients, the others wait indefinitely"
             )
             yield Problem(message, host=broker.host, fix=_fix_of_common_store(store[0], broker, owner))
 
@@ -233,11 +233,11 @@ def _fix_of_common_store(kind: str, broker: Broker, owner: str) -> str:
     ``kind`` is that of ``store_identity_key``.
     """
     if kind == "machine":
-        return f"set a different activemq_store_directory for {broker.link_end_name} and for {owner}"
+        return f"set a different activemq_store_directory for {broker.name_as_link_end} and for {owner}"
     if kind == "database":
-        return f"set the url of activemq_jdbc to a different database for {broker.link_end_name} and for {owner}"
+        return f"set the url of activemq_jdbc to a different database for {broker.name_as_link_end} and for {owner}"
     return (
-        f"remove activemq_store_directory of {broker.link_end_name} and of {owner}, so that each gets a directory "
+        f"remove activemq_store_directory of {broker.name_as_link_end} and of {owner}, so that each gets a directory "
         "with its name. Or set a different activemq_store_directory for each"
     )
 

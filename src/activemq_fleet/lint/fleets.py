@@ -13,7 +13,7 @@ from activemq_fleet.lint.files import InstalledReleaseFacts, document_findings, 
 from activemq_fleet.lint.selection import EVERY_RULE, RuleSelection
 from activemq_fleet.node.host_paths import ACTIVEMQ_XML
 from activemq_fleet.routes.bridges import (
-    ConnectorPeers,
+    ConnectorPeerLookup,
     FleetNetworkConnectors,
     NetworkConnectorRefusedByTarget,
     has_network_connector_fragments,
@@ -87,13 +87,13 @@ class FleetView:
         """
         members: dict[str, list[Broker]] = {}
         for broker in self.brokers:
-            members.setdefault(broker.link_end_name, []).append(broker)
+            members.setdefault(broker.name_as_link_end, []).append(broker)
         return {name: tuple(brokers) for name, brokers in members.items()}
 
     @cached_property
-    def bridge_graph(self) -> FleetBridges:
+    def pair_bridge_graph(self) -> FleetBridges:
         """The network bridges of the fleet as a graph between pairs."""
-        connector_peers = ConnectorPeers(self.brokers, self.brokers_by_address)
+        connector_peers = ConnectorPeerLookup(self.brokers, self.brokers_by_address)
         return FleetBridges(self.brokers_by_pair, self.broker_document, connector_peers)
 
     @cached_property

@@ -97,15 +97,15 @@ def messages_too_large_for_link(view: FleetView) -> Iterator[Problem]:
     limits = {broker.host: _limits_by_connector(broker) for broker in view.brokers}
     reported: set[tuple[str, str, str]] = set()
     for link in (
-        *view.bridge_graph.planned,
-        *(link for links in view.bridge_graph.multicast.values() for link in links),
+        *view.pair_bridge_graph.planned,
+        *(link for links in view.pair_bridge_graph.multicast.values() for link in links),
     ):
         for source in (link.broker,) if link.node else view.brokers_by_pair[link.source_pair_name]:
             for target, link_limit in _limits_of_link(view, link, limits):
                 pairs = [(source, target), (target, source)] if link.is_duplex else [(source, target)]
                 for sender, receiver in pairs:
                     key = sender.host, receiver.host, link_limit.place
-                    if sender.link_end_name != receiver.link_end_name and key not in reported:
+                    if sender.name_as_link_end != receiver.name_as_link_end and key not in reported:
                         reported.add(key)
                         yield from _link_size_problems(limits[sender.host], sender, receiver, link, link_limit)
 

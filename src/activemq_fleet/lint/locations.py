@@ -71,7 +71,7 @@ def scheme_service_file_path(scheme: str, directory: str) -> str:
     return f"{directory}/{scheme}"
 
 
-def service_file_paths_of_unknown_schemes(activemq_xml: str) -> set[str]:
+def jar_service_file_paths_of_unknown_schemes(activemq_xml: str) -> set[str]:
     """Return the paths of the service files (in a jar) that would register the unknown URI schemes of an activemq.xml.
 
     No release has these schemes.

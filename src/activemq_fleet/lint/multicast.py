@@ -221,7 +221,7 @@ def multicast_network_with_ttl_above_one(view: FleetView) -> Iterator[Problem]:
         all: {activemq_discovery: multicast, activemq_network_ttl: 1, activemq_ha: none}
         hosts: {north-mq01-a: {}, north-mq02-a: {}, north-mq03-a: {}}
     """
-    bridges = view.bridge_graph
+    bridges = view.pair_bridge_graph
     for group, links in bridges.multicast.items():
         links_with_long_ttl = [
             link for link in links if link.connector.demand_hop_limit > 1 and not _suppresses_duplicates(link.node)

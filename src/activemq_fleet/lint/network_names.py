@@ -267,7 +267,7 @@ def vm_uri_of_unknown_broker(document: Document) -> Iterator[Problem]:
     for node in document.nodes:
         if node.name == "transportConnector":
             continue  # a listener is not a client
-        for attribute, value in node.attribute_values_and_text():
+        for attribute, value in node.element_attribute_values_and_text():
             for match in _VM_URI.finditer(value) if attribute or value.startswith("vm:") else ():
                 name, query = match["name"], match["query"] or ""
                 is_external = "{" in name or name.startswith("broker:") or "create=false" in query

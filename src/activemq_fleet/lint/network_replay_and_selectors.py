@@ -50,7 +50,7 @@ def _forwarding_links(document: Document) -> list[Element]:
 
 
 @rule("N019", "warning", releases="5.6.0")
-def queue_policies_without_replay(document: Document) -> Iterator[Problem]:
+def replay_when_no_consumers_unset_for_queues(document: Document) -> Iterator[Problem]:
     """The policies of a networked broker's queues do not set replayWhenNoConsumers.
 
     Why: a bridge forwards messages to this broker while their consumer is here. If the consumer reconnects to the

@@ -36,7 +36,7 @@ def _destinations_in_child_element(link: Element, child_name: str) -> list[Eleme
 
 
 @rule("N023", "info", each="networkConnector", needs="@decreaseNetworkConsumerPriority")
-def priority_without_effect_due_to_conduit(link: Element) -> Iterator[Problem]:
+def decrease_priority_without_effect_in_conduit(link: Element) -> Iterator[Problem]:
     """decreaseNetworkConsumerPriority="false" is without effect: conduitSubscriptions counts remote consumers as one.
 
     Why: decreaseNetworkConsumerPriority="false" gives consumers behind the bridge an equal share, but with

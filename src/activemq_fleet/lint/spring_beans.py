@@ -140,7 +140,7 @@ def element_not_in_spring_schema(document: Document) -> Iterator[Problem]:
 
 def _beans_schema_version(document: Document) -> Version | None:
     address = next((address for namespace, address in document.root.schema_locations if namespace == BEANS), "")
-    return document.release.schemas_in_jars.beans_schema_version_found_at(address)
+    return document.release.schemas_in_jars.spring_beans_schema_version_at_address(address)
 
 
 def _element_problems(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.releases import SpringBeanClass, known_bean_class
+from activemq_fleet.releases import SpringBeanClass, bean_class_data_if_known
 
 _PROPERTIES_NAMESPACE = "http://www.springframework.org/schema/p"
 _REFERENCE_ATTRIBUTES = frozenset({"ref", "bean", "local", "parent", "depends-on", "factory-bean"})
@@ -86,7 +86,7 @@ def bean_class_or_property_not_in_release(bean: Element) -> Iterator[Problem]:
         </bean>
     """
     name = _class_of(bean)
-    known_class = known_bean_class(name)
+    known_class = bean_class_data_if_known(name)
     if known_class is None or not _is_created(bean):
         return
     release = bean.document.release
@@ -247,7 +247,7 @@ def _is_referenced(bean: Element) -> bool:
 def _class_fix(known_class: SpringBeanClass, properties: list[_PropertySetting]) -> str:
     if not known_class.instead:
         return "remove the bean, or add the jar that contains its class"
-    replacement = known_bean_class(known_class.instead)
+    replacement = bean_class_data_if_known(known_class.instead)
     renamed = replacement.renamed if replacement else {}
     names = "".join(
         f", and {renamed[setting.name]} instead of {setting.name}" for setting in properties if setting.name in renamed

@@ -254,7 +254,7 @@ def _values_with_placeholders(document: Document) -> Iterator[tuple[Element, str
     """Yield (element, attribute, value) of Spring's and ActiveMQ's elements; in others, ``${…}`` belongs to Camel."""
     for node in document.nodes:
         if node.namespace in (CORE, BEANS):
-            for attribute, value in node.attribute_values_and_text():
+            for attribute, value in node.element_attribute_values_and_text():
                 if "${" in value:
                     yield node, attribute, value
 

@@ -145,7 +145,7 @@ def _has_other_layout(text: bytes, bounds: ChunkRecordOffsets) -> bool:
     rewriter = LogLineRewriter()
     for begin in bounds.others.tolist():
         line = text[begin : _line_end(text, begin)].decode()
-        if rewriter.rewrite_to_default_layout(line) != [line]:
+        if rewriter.lines_in_default_layout(line) != [line]:
             return True
     return False
 
@@ -161,7 +161,7 @@ def _rewrite_in_default_layout(text: bytes, zone: str) -> tuple[bytes, NDArray[n
     lines: list[str] = []
     origins: list[int] = []
     for number, line in enumerate(text.decode().split("\n")):
-        rewritten = rewriter.rewrite_to_default_layout(line)
+        rewritten = rewriter.lines_in_default_layout(line)
         lines += rewritten
         origins += [number] * len(rewritten)
     return "\n".join(lines).encode(), np.array(origins, np.int64)
@@ -185,7 +185,7 @@ def first_record_time(chunk: bytes | memoryview) -> str | None:
     if begin == len(chunk):
         return None
     line = bytes(chunk[begin : begin + _LONGEST_LINE]).partition(b"\n")[0].decode(errors="replace")
-    return LogLineRewriter(UTC).rewrite_to_default_layout(line)[0][:_TIME_LENGTH]
+    return LogLineRewriter(UTC).lines_in_default_layout(line)[0][:_TIME_LENGTH]
 
 
 def _split_chunk(chunk: bytes | memoryview, record_start: re.Pattern[bytes]) -> Iterator[tuple[bytes, bool]]:

@@ -128,7 +128,7 @@ def log_file_positions_by_name(
     rolls = [RolledFile(file, _utc_seconds(beginning.first, source.zone)) for file, beginning in beginnings.items()]
     counts_up = _numbers_count_up(source.release)
     order = rolled_files_oldest_first(rolls, counts_up=counts_up)
-    successors = direct_successors(order, counts_up=counts_up)
+    successors = direct_successor_flags_of_rolls(order, counts_up=counts_up)
     places = {roll.file: PlaceAmongLogFiles(position) for position, roll in enumerate(order)}
     for position, (previous_roll, roll) in enumerate(pairwise(order), 1):
         roll_beginning = beginnings[roll.file]
@@ -171,7 +171,7 @@ def _natural_sort_key(file: str) -> list[tuple[int, int, str]]:
     return [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in parts]
 
 
-def direct_successors(rolls: Sequence[RolledFile], *, counts_up: bool = False) -> list[bool]:
+def direct_successor_flags_of_rolls(rolls: Sequence[RolledFile], *, counts_up: bool = False) -> list[bool]:
     """Return for each rolled log file whether nothing in the names shows a missing file directly before it.
 
     The oldest of ``rolls`` is first; it is no successor.

@@ -61,7 +61,7 @@ def raise_for_groups_that_forbid_drills(groups: Mapping[str, Any]) -> None:
         )
 
 
-def choose_pair_for_each_fault(
+def choose_pair_names_for_faults(
     fleet: Fleet, pairs: Sequence[Pair], faults: int, seed: int, fault_kind: str = "kill", *, resync: bool = False
 ) -> tuple[str, ...]:
     """Return the names of the pairs of brokers that get the faults of a drill, one for each fault, in their order.

@@ -27,7 +27,7 @@ from activemq_fleet.operations.operation_decisions import (
 )
 from activemq_fleet.profiles import PROFILES
 
-Phase = Literal["prepared", "linked", "draining", "drained", "retired"]
+MigrationPhase = Literal["prepared", "linked", "draining", "drained", "retired"]
 
 STALLED = 4
 """Consecutive counts in which no message has left a broker, after which the migration gives up waiting."""
@@ -38,7 +38,7 @@ _ILLEGAL_CHARACTERS = re.compile(r"[^A-Za-z0-9.-]")  # An old broker replaces th
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BacklogToMigrate:
+class BrokerBacklogToMigrate:
     """What a migration has to move out of a broker's store before it can be stopped: messages, subscriptions, XA
     transactions, clients and bridges.
 
@@ -73,11 +73,11 @@ class MigrationBrokerEvidence:
     state: str
     how: str = ""
     links: tuple[LinkFacts, ...] = ()
-    held: BacklogToMigrate | None = None
+    held: BrokerBacklogToMigrate | None = None
     counts: tuple[int, ...] = ()
 
     @property
-    def counted_backlog_to_migrate(self) -> BacklogToMigrate:
+    def counted_backlog_to_migrate(self) -> BrokerBacklogToMigrate:
         """The backlog (messages, subscriptions, transactions) that was counted in the store of a broker to be emptied.
 
         Raises InputError if they were not counted.
@@ -99,7 +99,7 @@ class MigrationStep(OperationStep):
     of ``hosts``, ``wait`` and ``done`` do nothing. ``notes`` are warnings.
     """
 
-    phase: Phase
+    phase: MigrationPhase
     queues: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -449,11 +449,11 @@ def decide_migration_step(request: OperationDecisionRequest) -> Decision:
     return {"step": {**request.show_notes_and_serialize_step(step)["step"], "counts": new_counts}}
 
 
-def _read_backlog(backlog: Mapping[str, Any] | None) -> BacklogToMigrate | None:
+def _read_backlog(backlog: Mapping[str, Any] | None) -> BrokerBacklogToMigrate | None:
     if not backlog or "messages" not in backlog:
         return None
     return dataclass_instance_from_mapping(
-        BacklogToMigrate,
+        BrokerBacklogToMigrate,
         backlog,
         subscriptions=[(row["topic"], row["client"], row["name"], row["messages"]) for row in backlog["subscriptions"]],
         clients=[(client["client"], client["address"], client["connector"]) for client in backlog["clients"]],

@@ -314,7 +314,7 @@ def _lock_holder_remedy(node: ObservedNode) -> str:
 
 
 def _old_generation_problems(pair: PairState[ObservedNode]) -> Iterator[UnmetPrecondition]:
-    for node in pair.outdated:
+    for node in pair.nodes_with_outdated_generation:
         if node.is_serving:
             yield UnmetPrecondition(
                 f"{node.host}: the broker serves clients from generation {node.generation}, an old copy of its store. "

@@ -20,8 +20,8 @@ from activemq_fleet.operations.operation_decisions import (
     register_operation,
 )
 from activemq_fleet.operations.release_and_archive_preflight import (
+    raise_for_release_line_changes,
     refusal_for_unusable_or_wrong_release_files,
-    refuse_release_line_changes,
 )
 from activemq_fleet.operations.shared_store_markers import unusable_shared_store_lines
 from activemq_fleet.validation import preflight_findings
@@ -45,7 +45,7 @@ def host_rule_findings(request: OperationDecisionRequest) -> Decision:
     """
     raise_for_unreachable_hosts(request)
     if not request.options.get("upgrades"):
-        refuse_release_line_changes(request)
+        raise_for_release_line_changes(request)
     machines = dict(request.evidence)
     if request.options.get("check_mode"):
         for host, machine in request.evidence.items():

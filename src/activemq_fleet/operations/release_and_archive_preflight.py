@@ -19,7 +19,7 @@ _SHOWN_DIGITS = 12
 """The digits of a checksum that a message shows."""
 
 
-def refuse_release_line_changes(request: OperationDecisionRequest) -> None:
+def raise_for_release_line_changes(request: OperationDecisionRequest) -> None:
     """Raise RefusalError for brokers whose ``activemq_release`` is of another release line than the running release."""
     brokers = request.broker_facts_by_host
     # The administrator of the system's packages decides the release of a package.

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.naming import hosts_with_name
+from activemq_fleet.naming import hosts_with_full_or_short_name
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.operation_decisions import (
@@ -166,7 +166,7 @@ def next_resync_step(
 
 def _chosen_host(pairs: Mapping[str, Sequence[PurePairNode]], chosen: str) -> str:
     hosts = [node.host_name for nodes in pairs.values() for node in nodes]
-    matching_hosts = hosts_with_name(chosen, hosts)
+    matching_hosts = hosts_with_full_or_short_name(chosen, hosts)
     if len(pairs) != 1:
         raise InputError(
             f"activemq_resync_from applies to one pair, but {len(pairs)} pairs are selected. Set activemq_target to "

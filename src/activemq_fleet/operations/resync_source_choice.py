@@ -21,7 +21,7 @@ from functools import cached_property
 from typing import Any
 
 from activemq_fleet.errors import FleetError, InputError
-from activemq_fleet.node.foreign_data import decompress_base64_text
+from activemq_fleet.node.foreign_data import decompress_base64_to_bytes
 from activemq_fleet.node.kahadb.content_hashes import LIMIT
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.operations.operation_decisions import dataclass_instance_from_mapping
@@ -195,7 +195,7 @@ class PurePairNodeStore:
 
 def _decompress(host: str, text: str) -> bytes:
     try:
-        return decompress_base64_text(text, _LARGEST_LIST) if text else b""
+        return decompress_base64_to_bytes(text, _LARGEST_LIST) if text else b""
     except ValueError as error:
         raise InputError(
             f"{host}: the playbook cannot read the description of the store that this host returned ({error}). Run "

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.naming import hosts_with_name
+from activemq_fleet.naming import hosts_with_full_or_short_name
 from activemq_fleet.operations.operation_decisions import Decision, OperationDecisionRequest, register_operation
 from activemq_fleet.topology.named_hosts import (
     SelectableHost,
@@ -109,11 +109,11 @@ def _node_to_activate(
     fleet_hosts: Sequence[PossibleTargetHost], pairs: Mapping[str, Sequence[str]], to: str
 ) -> dict[str, str]:
     known = {host for nodes in pairs.values() for host in nodes}
-    matching_hosts = hosts_with_name(to, known)
+    matching_hosts = hosts_with_full_or_short_name(to, known)
     if matching_hosts:
         host = only_host_with_name(to, matching_hosts, "activemq_to")
         return {entry.pair: entry.host for entry in fleet_hosts if entry.host == host}
-    if hosts_with_name(to, [entry.host for entry in fleet_hosts]):
+    if hosts_with_full_or_short_name(to, [entry.host for entry in fleet_hosts]):
         raise InputError(
             f"activemq_to is {to}, which is not a node of the pairs that activemq_target selects. Set activemq_to to "
             f"one of {', '.join(sorted(known))}"

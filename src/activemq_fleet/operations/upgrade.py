@@ -78,7 +78,7 @@ def upgrade_effects_by_pair(
     return effects_by_pair
 
 
-def wait_or_done_step_before_upgrade(nodes: Sequence[ObservedNode], run: RollingProgress) -> RollingStep:
+def pair_health_step_before_upgrade(nodes: Sequence[ObservedNode], run: RollingProgress) -> RollingStep:
     """Return the step ``wait`` while a pair is not healthy, which an upgrade requires, otherwise the step ``done``.
 
     The function is called before anything is installed, after ``upgrade_effects_by_pair`` has refused no pair. Raises
@@ -227,7 +227,7 @@ def _release_change(
 
 
 @register_operation("jumps", has_table=False)
-def decide_upgrade_changes_by_pair(request: OperationDecisionRequest) -> Decision:
+def report_upgrade_effects_by_pair(request: OperationDecisionRequest) -> Decision:
     """Return what an upgrade to another ActiveMQ release changes for each pair, such as the required Java version.
 
     The result also has a step, which waits while a pair has a problem.
@@ -235,7 +235,7 @@ def decide_upgrade_changes_by_pair(request: OperationDecisionRequest) -> Decisio
     nodes, stores, run = _read_upgrade(request)
     effects_by_pair = upgrade_effects_by_pair(nodes, stores, run)
     return {
-        **request.show_notes_and_serialize_step(wait_or_done_step_before_upgrade(nodes, run)),
+        **request.show_notes_and_serialize_step(pair_health_step_before_upgrade(nodes, run)),
         "jumps": {pair: effects.to_dict() for pair, effects in effects_by_pair.items()},
     }
 

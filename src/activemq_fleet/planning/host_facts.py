@@ -17,9 +17,9 @@ from activemq_fleet.topology.brokers import BrokerHost, store_directory_of
 from activemq_fleet.topology.hosts_by_role import (
     AGENTS,
     BALANCERS,
-    ReadVariables,
+    SettingsReadFromVariables,
     classify_host,
-    problems_without_settings,
+    problems_independent_of_settings,
 )
 from activemq_fleet.topology.model.broker import multicast_group_name, pair_or_short_host_name
 
@@ -81,7 +81,7 @@ class HostFactsForSeparatePlanning:
 class _VariablesWithTexts:
     """The variables that hosts with equal variables share, as they were read and as the facts contain them."""
 
-    read: ReadVariables
+    read: SettingsReadFromVariables
     links: str | None = None
     waivers: str | None = None
     connection_targets: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ def host_component_facts_and_variables(
         "balancer": role.balancer,
         "by_hand": role.is_unclear,
         "nearly": role.resembles_broker,
-        "problems": problems_without_settings(record.host, role, record.variables),
+        "problems": problems_independent_of_settings(record.host, role, record.variables),
     }
     if text is not None and role.has_settings:
         shared = _read_shared_variables(text, is_broker=role.identity is not None)
@@ -155,7 +155,7 @@ def release_of_variables(variables_json: str) -> Release | None:
 @lru_cache(maxsize=1024)
 def _read_shared_variables(variables_json: str, *, is_broker: bool) -> _VariablesWithTexts:
     """Read the variables of hosts. The result is cached, so that hosts with equal variables share it."""
-    read = ReadVariables.read(variables_from_json(variables_json), is_broker=is_broker)
+    read = SettingsReadFromVariables.read(variables_from_json(variables_json), is_broker=is_broker)
     if read.settings is None:
         return _VariablesWithTexts(read)
     return _VariablesWithTexts(

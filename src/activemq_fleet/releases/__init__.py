@@ -5,7 +5,7 @@ Only this package compares version strings.
 
 from __future__ import annotations
 
-from activemq_fleet.releases._data import Advisory, SpringBeanClass, known_bean_class
+from activemq_fleet.releases._data import Advisory, SpringBeanClass, bean_class_data_if_known
 from activemq_fleet.releases._release import (
     MISSPELT_ATTRIBUTES,
     Release,
@@ -29,10 +29,10 @@ __all__ = [
     "Advisory",
     "Release",
     "SpringBeanClass",
+    "bean_class_data_if_known",
     "describe_releases_with",
     "example_release",
     "is_element_of_any_release",
-    "known_bean_class",
     "known_release_lines",
     "parse_version",
     "releases_available_in_maven",

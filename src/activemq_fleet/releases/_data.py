@@ -97,7 +97,7 @@ class ReleasesAndAdvisories:
             if affected.includes(release_version) and not fixed.includes(release_version)
         )
         attributes["meets_security_floor"] = self.has["meets_security_floor"].includes(release_version)
-        floors = self.has["meets_security_floor"].first_version_per_release_line()
+        floors = self.has["meets_security_floor"].first_versions_of_release_lines()
         attributes["security_floor"] = next(floor for floor in floors if floor.startswith(f"{version[0]}."))
         return attributes | self._jar_attributes(version, text, attributes)
 
@@ -130,7 +130,7 @@ def _spans(table: Mapping[str, str]) -> dict[str, VersionSpan]:
 
 def _parse_advisory(fixed: str, since: str = "5.3.0", **texts: str) -> tuple[Advisory, VersionSpan, VersionSpan]:
     span = VersionSpan.parse(fixed)
-    return Advisory(fixed_in=span.first_version_per_release_line(), **texts), VersionSpan.parse(since), span
+    return Advisory(fixed_in=span.first_versions_of_release_lines(), **texts), VersionSpan.parse(since), span
 
 
 def _read_toml(name: str) -> dict[str, Any]:
@@ -220,7 +220,7 @@ def _parse_bean_class(entry: Mapping[str, Any], inherited: Mapping[str, Any]) ->
 
 
 @lru_cache(maxsize=1024)
-def known_bean_class(class_name: str) -> SpringBeanClass | None:
+def bean_class_data_if_known(class_name: str) -> SpringBeanClass | None:
     """Return what is known about a bean's Java class (releases, properties), or None for an unknown class.
 
     They are from bean_classes.toml, and may be those of the class's package.

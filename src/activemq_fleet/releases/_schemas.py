@@ -72,7 +72,7 @@ class SchemasInJars:
             return f"{CORE}/activemq-core.xsd"
         return f"{namespace}/spring-{namespace.removeprefix(_SPRING_NAMESPACE)}.xsd"
 
-    def beans_schema_version_found_at(self, address: str) -> SpringVersion | None:
+    def spring_beans_schema_version_at_address(self, address: str) -> SpringVersion | None:
         """Return the version of Spring's beans schema that the jars of this release have for an address.
 
         It is a tuple of major and minor version, and may be newer than the version in the address. The result is None

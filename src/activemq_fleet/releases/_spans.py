@@ -60,7 +60,7 @@ class VersionSpan(NamedTuple):
         first = "".join(f"{texts} and later {major}.x, " for major, texts in earlier) + last[1]
         return version_range_in_words(first, end) if end else f"{first} and later"
 
-    def first_version_per_release_line(self) -> tuple[str, ...]:
+    def first_versions_of_release_lines(self) -> tuple[str, ...]:
         """Return the first version in each release line of the span of versions, as texts.
 
         For instance ``("5.18.4", "6.1.0")``: 5.18.4 and later of the 5.18 line have it, and so have 6.1.0 and later.

@@ -13,7 +13,7 @@ from typing import Any
 from activemq_fleet import uris
 from activemq_fleet.render import policies_usage_and_plugins
 from activemq_fleet.render.engine import escape_xml_attribute, escape_xml_comment, render_template
-from activemq_fleet.render.fragments import merge_xml_fragments
+from activemq_fleet.render.fragments import activemq_xml_with_merged_fragments
 from activemq_fleet.render.jmx_access import management_context_values
 from activemq_fleet.render.store_and_lock import Attributes, io_exception_handler_element, store_xml_element_with_lock
 from activemq_fleet.settings.xml_beans import XmlElement
@@ -32,7 +32,7 @@ def render_activemq_xml_bytes(broker: Broker) -> bytes:
     credentials.properties fills.
     """
     document = render_template("broker/activemq.xml.j2", **_template_variables(broker))
-    return merge_xml_fragments(document, broker) if broker.settings.xml_fragments else document
+    return activemq_xml_with_merged_fragments(document, broker) if broker.settings.xml_fragments else document
 
 
 def _template_variables(broker: Broker) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class BrokerPaths:
     data: str
 
 
-def broker_directory_paths(broker: Broker) -> BrokerPaths:
+def paths_of_broker(broker: Broker) -> BrokerPaths:
     """Return the absolute paths of a broker's directories on its host.
 
     Two brokers on one machine share only ``home``.
@@ -51,7 +51,7 @@ def guard_state_directory(broker: Broker) -> str:
 
     It is on the host's own disk. It also contains the symbolic link to the store that activemq.xml names.
     """
-    return f"{broker_directory_paths(broker).data}/fence"
+    return f"{paths_of_broker(broker).data}/fence"
 
 
 def kahadb_directory_in_xml(broker: Broker) -> str:

@@ -18,7 +18,7 @@ from pydantic import SecretStr
 
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.releases import Release
-from activemq_fleet.render.broker_paths import broker_directory_paths
+from activemq_fleet.render.broker_paths import paths_of_broker
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.secrets import SecretRenderer
 from activemq_fleet.topology import Account, Broker
@@ -100,7 +100,7 @@ def console_files(broker: Broker, secrets: SecretRenderer) -> dict[str, bytes]:
         }
     else:
         server = {"conf/jetty.xml": _TEMPLATES[broker.release.console_family] + ".xml"}
-    bind, port, temporary = broker.settings.console_bind, broker.ports["console"], broker_directory_paths(broker).data
+    bind, port, temporary = broker.settings.console_bind, broker.ports["console"], paths_of_broker(broker).data
     login_comment = _ADMINS_LOG_IN if broker_account_of_console(broker) else _NO_USER_LOGS_IN
     files = {
         path: _server_file(name, broker.release, bind, port, login_comment, temporary) for path, name in server.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from activemq_fleet.render.broker_paths import broker_directory_paths
+from activemq_fleet.render.broker_paths import paths_of_broker
 from activemq_fleet.render.engine import quote_environment_value, render_template
 from activemq_fleet.render.java_command import java_options, java_path
 from activemq_fleet.topology import Broker
@@ -28,7 +28,7 @@ def environment_variables(broker: Broker) -> dict[str, str]:
 
     They are as in its environment file.
     """
-    paths, home = broker_directory_paths(broker), broker.settings.java_home
+    paths, home = paths_of_broker(broker), broker.settings.java_home
     return ({"JAVA_HOME": home, "JAVACMD": java_path(broker)} if home else {}) | {
         "ACTIVEMQ_HOME": paths.home,
         "ACTIVEMQ_BASE": paths.base,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 
-from activemq_fleet.render.broker_paths import FENCE_COMMAND, broker_directory_paths
+from activemq_fleet.render.broker_paths import FENCE_COMMAND, paths_of_broker
 from activemq_fleet.render.secrets import SecretRenderer
 from activemq_fleet.topology import Broker
 
@@ -22,7 +22,7 @@ def fence_command_files(broker: Broker, secrets: SecretRenderer) -> dict[str, by
     command = broker.settings.fence_command
     if command is None or not broker.calls_fence_command:
         return {}
-    current = broker_directory_paths(broker).current
+    current = paths_of_broker(broker).current
     template_variables = {
         "argv": list(command.argv),
         "timeout": command.timeout,

@@ -58,7 +58,7 @@ class _FragmentPlace:
         return SettingsError.of_host(self.host, f"in activemq_xml_fragments[{self.position}]{problem}")
 
 
-def merge_xml_fragments(document: bytes, broker: Broker) -> bytes:
+def activemq_xml_with_merged_fragments(document: bytes, broker: Broker) -> bytes:
     """Return an activemq.xml with the broker's XML fragments merged into it.
 
     Each of ``activemq_xml_fragments`` is placed below its parent element. The schema alternates: a bean (``broker``,

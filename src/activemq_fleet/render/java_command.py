@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from activemq_fleet.addresses import join_host_port
-from activemq_fleet.render.broker_paths import METRICS, broker_directory_paths
+from activemq_fleet.render.broker_paths import METRICS, paths_of_broker
 from activemq_fleet.render.debian_package import MQTT_JARS, has_mqtt_connector
 from activemq_fleet.render.log_configuration import log_configuration_file_names_by_property
 from activemq_fleet.topology import Broker
@@ -57,7 +57,7 @@ def _metrics_options(broker: Broker) -> Iterator[str]:
     if settings.metrics:
         listen_address = join_host_port(settings.metrics_bind, broker.ports["metrics"])
         yield from _METRICS_TIMEOUT_OPTIONS
-        yield f"-javaagent:{settings.metrics_jar}={listen_address}:{broker_directory_paths(broker).current}/{METRICS}"
+        yield f"-javaagent:{settings.metrics_jar}={listen_address}:{paths_of_broker(broker).current}/{METRICS}"
 
 
 def arguments_after_java_options(broker: Broker) -> tuple[str, ...]:
@@ -67,7 +67,7 @@ def arguments_after_java_options(broker: Broker) -> tuple[str, ...]:
     (distribution: take-over, a lost lock, a full store) and a pure pair of 5.5.1 (jars); without a unit also 6.3.1
     (jars).
     """
-    paths = broker_directory_paths(broker)
+    paths = paths_of_broker(broker)
     jars = broker.settings.install == "jars"
     return (
         f"-Dactivemq.home={paths.home}",
@@ -88,7 +88,7 @@ def arguments_after_java_options(broker: Broker) -> tuple[str, ...]:
 
 
 def _class_path(broker: Broker) -> Iterator[str]:
-    settings, home = broker.settings, broker_directory_paths(broker).home
+    settings, home = broker.settings, paths_of_broker(broker).home
     yield f"{home}/lib/*" if settings.install == "jars" else f"{home}/{broker.release.start_jar}"
     if settings.install == "package" and has_mqtt_connector(broker):
         yield from MQTT_JARS
@@ -97,7 +97,7 @@ def _class_path(broker: Broker) -> Iterator[str]:
 
 
 def _release_options(broker: Broker) -> Iterator[str]:
-    release, paths = broker.release, broker_directory_paths(broker)
+    release, paths = broker.release, paths_of_broker(broker)
     if release.java_minimum >= 8:
         # A JVM without memory keeps its lock and serves no client. Its standby takes over after the JVM exits.
         yield "-XX:+ExitOnOutOfMemoryError"

@@ -13,8 +13,8 @@ from activemq_fleet.node.process.service_names import watchdog_service_name
 from activemq_fleet.node.timeouts import MAX_GUARD_SILENCE
 from activemq_fleet.render.broker_paths import (
     FENCE_COMMAND,
-    broker_directory_paths,
     guard_state_directory,
+    paths_of_broker,
 )
 from activemq_fleet.render.engine import escape_systemd_value, escape_systemd_word, render_template
 from activemq_fleet.render.environment_file import environment_file_relative_path, render_environment_file
@@ -76,9 +76,7 @@ def guard_command(broker: Broker) -> tuple[str, ...]:
         return ()
     program = f"{PROGRAM_DIRECTORY}/{broker.settings.instance}-guard"
     command = (
-        ("--fence-command", f"{broker_directory_paths(broker).current}/{FENCE_COMMAND}")
-        if broker.calls_fence_command
-        else ()
+        ("--fence-command", f"{paths_of_broker(broker).current}/{FENCE_COMMAND}") if broker.calls_fence_command else ()
     )
     keep = ("--keep-index-copies",) if broker.release.loses_subscriptions_on_rebuild else ()
     refuse = ("--refuse-loss",) if broker.settings.index_rebuild == "refuse" else ()
@@ -123,7 +121,7 @@ def _unit_file(broker: Broker) -> bytes:
 
 
 def _unit_variables(broker: Broker) -> dict[str, Any]:
-    settings, paths = broker.settings, broker_directory_paths(broker)
+    settings, paths = broker.settings, paths_of_broker(broker)
     outside = not broker.ha_profile.has_database_lease and not broker.store_directory.startswith(f"{paths.data}/")
     store = (broker.store_directory,) if outside else ()
     low_port = any(port < _FIRST_UNPRIVILEGED_PORT for port in broker.ports.values())
@@ -181,7 +179,7 @@ def protect_home_value(used_paths: tuple[str, ...]) -> str:
 
 
 def _watchdog_file(broker: Broker) -> bytes:
-    settings, paths = broker.settings, broker_directory_paths(broker)
+    settings, paths = broker.settings, paths_of_broker(broker)
     unit = f"{settings.instance}.service"
     name = watchdog_service_name(settings.instance)
     command = [f"{PROGRAM_DIRECTORY}/{name}", "--base", paths.base, "--unit", unit, "--ha", settings.ha]

@@ -134,7 +134,7 @@ def audit_timeline_chart(report_data: AuditReportData) -> SvgChart | None:
             shaded_until = (
                 incident.ended.timestamp() if incident.ended and incident.kind in _KINDS_WITHOUT_ACTIVE_NODE else 0
             )
-            chart.add_vertical_mark_through_pair_rows(
+            chart.add_vertical_mark_through_rows_of_pair(
                 "incident", at.timestamp(), str(number), tooltip, top, shaded_until
             )
         chart.height += 9

@@ -76,14 +76,14 @@ class SvgChart(SvgCanvas):
         """Add the name of a pair of brokers to the chart.
 
         It is above the rows of its hosts. The vertical position of the name is returned, for
-        ``add_vertical_mark_through_pair_rows``.
+        ``add_vertical_mark_through_rows_of_pair``.
         """
         self.add_row_name(self.height + 12, name, kind="pair")
         self._end_of_last_number = 0.0
         self.height += 18
         return self.height - 18
 
-    def add_vertical_mark_through_pair_rows(
+    def add_vertical_mark_through_rows_of_pair(
         self, kind: str, time: float, number: str, tooltip: str, top: float, shaded_until: float = 0
     ) -> None:
         """Add a vertical line at a time through the rows of a pair in the chart.

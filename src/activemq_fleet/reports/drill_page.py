@@ -107,11 +107,11 @@ def _add_flow_and_faults(chart: SvgChart, faults: Sequence[Fault], top: float) -
     for fault in faults:
         tooltip = f"fault {fault.number}: {fault.what} {fault.host}"
         if fault.void:
-            chart.add_vertical_mark_through_pair_rows(
+            chart.add_vertical_mark_through_rows_of_pair(
                 "void", fault.at, f"({fault.number})", f"{tooltip}, not counted: {fault.void}", top
             )
         else:
-            chart.add_vertical_mark_through_pair_rows("fault", fault.at, str(fault.number), tooltip, top)
+            chart.add_vertical_mark_through_rows_of_pair("fault", fault.at, str(fault.number), tooltip, top)
 
 
 def _duration_chart(faults: Sequence[Fault]) -> SvgChart:

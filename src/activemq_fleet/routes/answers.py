@@ -23,7 +23,7 @@ from activemq_fleet.routes.bridges import FleetNetworkConnectors, NetworkWithAtM
 from activemq_fleet.routes.destinations import carries_destination, has_static_subscription, qualified_destination
 from activemq_fleet.routes.forwarding_choices import message_outcome_for_all_bridge_choices
 from activemq_fleet.routes.reachability import BridgeEdge, BridgeGraph, broker_numbers
-from activemq_fleet.topology import Broker, Fleet, LinkEnd
+from activemq_fleet.topology import Broker, Fleet, PairOrSingleBroker
 
 Outcome = Literal["reaches", "may strand", "does not reach"]
 
@@ -119,7 +119,11 @@ class Routes:
         return self._answer_over_bridges(source_unit, target_unit, dead_host, required_destination)
 
     def _answer_over_bridges(
-        self, source_unit: LinkEnd, target_unit: LinkEnd, dead_host: str | None, destination: str | None
+        self,
+        source_unit: PairOrSingleBroker,
+        target_unit: PairOrSingleBroker,
+        dead_host: str | None,
+        destination: str | None,
     ) -> MessageReachAnswer:
         """Return the answer for two units of one network, both of which have an active broker."""
         names = self._component[source_unit.name]
@@ -154,7 +158,7 @@ class Routes:
         self, dead_host: str, healthy_state: NetworkWithAtMostOneBrokerDown, source: int, target: int
     ) -> bool:
         """Return whether messages have only one route, and the broker ``dead_host`` is not on it."""
-        unit = self.network.units[self.fleet.broker(dead_host).link_end_name]
+        unit = self.network.units[self.fleet.broker(dead_host).name_as_link_end]
         reach = healthy_state.shape.message_reach_by_broker[source]
         vertex = healthy_state.vertex_number_by_pair.get(unit.name, source)
         required_routes = reach.forked | reach.through.get(vertex, 0)
@@ -165,14 +169,16 @@ class Routes:
         component = self._component[source]
         outward_links = [
             (
-                refused_connector.peer.link_end_name if refused_connector.unit in component else refused_connector.unit,
+                refused_connector.peer.name_as_link_end
+                if refused_connector.unit in component
+                else refused_connector.unit,
                 refused_connector,
             )
             for refused_connector in self.network.refused
             if refused_connector.refusal.is_certain_to_fail
             and (
                 refused_connector.unit in component
-                or (refused_connector.connector.duplex and refused_connector.peer.link_end_name in component)
+                or (refused_connector.connector.duplex and refused_connector.peer.name_as_link_end in component)
             )
         ]
         nearest = min(outward_links, key=lambda outward_link: outward_link[0] != target, default=None)
@@ -204,9 +210,9 @@ class Routes:
         The messages from the source to each target arrive with all brokers up, and not without this broker.
         """
         broker = self.fleet.broker(host)
-        unit = self.network.units[broker.link_end_name]
+        unit = self.network.units[broker.name_as_link_end]
         names = self._component[unit.name]
-        if not self.changes_bridges(broker.host, names):
+        if not self.changes_bridges_between_pairs(broker.host, names):
             return
         healthy = self.network_of_running_brokers(names)
         number = healthy.vertex_number_by_pair[unit.name]
@@ -234,7 +240,7 @@ class Routes:
 
     # -- networks and their states -----------------------------------------------------------
 
-    def pair_or_single_broker(self, name: str) -> LinkEnd:
+    def pair_or_single_broker(self, name: str) -> PairOrSingleBroker:
         """Return the pair or single broker with the given name.
 
         The name can be that of a broker in a pair.
@@ -242,7 +248,7 @@ class Routes:
         pair = self.fleet.pairs_by_name.get(name)
         if pair and len(pair.brokers) == 1:
             name = pair.brokers[0].host
-        return self.network.units.get(name) or self.network.units[self.fleet.broker(name).link_end_name]
+        return self.network.units.get(name) or self.network.units[self.fleet.broker(name).name_as_link_end]
 
     def _dead_broker_host(self, name: str | None) -> str | None:
         if name is None:
@@ -263,16 +269,16 @@ class Routes:
         None means that no broker is down. With ``destination``, only bridges that carry its messages count. The result
         is cached.
         """
-        if broker_down is not None and not self.changes_bridges(broker_down, pair_names):
+        if broker_down is not None and not self.changes_bridges_between_pairs(broker_down, pair_names):
             broker_down = None
         key = pair_names, broker_down, destination
         if key not in self._states:
             self._states[key] = self._build_state(pair_names, broker_down, destination)
         return self._states[key]
 
-    def changes_bridges(self, down: str, names: tuple[str, ...]) -> bool:
+    def changes_bridges_between_pairs(self, down: str, names: tuple[str, ...]) -> bool:
         """Return whether the death of the broker ``down`` changes a bridge among the given pairs."""
-        unit = self.network.units[self.fleet.broker(down).link_end_name]
+        unit = self.network.units[self.fleet.broker(down).name_as_link_end]
         return (
             unit.preferred_broker.host == down
             and unit.name not in self.network.steady
@@ -333,7 +339,7 @@ class Routes:
             yield from ((key[0], connectors[key]) for key, is_used in used.items() if not is_used)
 
 
-def _has_standby(unit: LinkEnd) -> bool:
+def _has_standby(unit: PairOrSingleBroker) -> bool:
     """Return whether another node takes over the bridges of a unit. If none does, the unit's bridges are missing."""
     return len(unit.brokers) > 1 and not unit.preferred_broker.ha_profile.replicates
 

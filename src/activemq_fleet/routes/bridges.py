@@ -25,7 +25,7 @@ from activemq_fleet.network.connectors import (
 from activemq_fleet.routes.reachability import BridgeGraph
 from activemq_fleet.schema import UnreadableXmlError, XmlDocument
 from activemq_fleet.spring_values import spring_boolean
-from activemq_fleet.topology import Broker, Fleet, Link, LinkEnd
+from activemq_fleet.topology import Broker, Fleet, Link, PairOrSingleBroker
 from activemq_fleet.topology.brokers_by_address import BrokerListener, BrokersByAddress
 from activemq_fleet.topology.links import network_components, pairs_and_single_brokers_by_name
 
@@ -148,7 +148,7 @@ class NetworkConnectorRefusedByTarget(NamedTuple):
 _PeersAndRefusals = tuple[tuple[Broker, ConnectionRefusal | None], ...]
 
 
-class ConnectorPeers:
+class ConnectorPeerLookup:
     """The brokers of a fleet to which networkConnectors connect, by their addresses or by multicast discovery."""
 
     def __init__(self, brokers: Sequence[Broker], brokers_by_address: BrokersByAddress) -> None:
@@ -206,11 +206,11 @@ class FleetNetworkConnectors:
         self, fleet: Fleet, written: Mapping[str, tuple[NetworkConnector, ...]], *, as_planned: bool = False
     ) -> None:
         units = pairs_and_single_brokers_by_name(fleet.brokers)
-        self.units = {name: units[name] for name in dict.fromkeys(broker.link_end_name for broker in fleet.brokers)}
+        self.units = {name: units[name] for name in dict.fromkeys(broker.name_as_link_end for broker in fleet.brokers)}
         self.refused: list[NetworkConnectorRefusedByTarget] = []
         self._parsed_connectors_by_host = written
         self._as_planned = as_planned
-        self._connector_peers = ConnectorPeers(fleet.brokers, BrokersByAddress(fleet.brokers))
+        self._connector_peers = ConnectorPeerLookup(fleet.brokers, BrokersByAddress(fleet.brokers))
         self.steady: set[str] = set()
         """Pairs whose bridges are the same whichever node is active."""
         self._connectors_within_pairs: dict[str, list[NetworkConnector]] = {}
@@ -228,7 +228,7 @@ class FleetNetworkConnectors:
             if (
                 peers
                 and connector.way != "multicast"
-                and all(peer.link_end_name == broker.link_end_name for peer in peers)
+                and all(peer.name_as_link_end == broker.name_as_link_end for peer in peers)
             ):
                 self._connectors_within_pairs.setdefault(broker.host, []).append(connector)
             else:
@@ -246,9 +246,9 @@ class FleetNetworkConnectors:
         """Return the brokers that a connector finds and that accept it, and add those that refuse it to ``refused``."""
         peers_and_refusals = self._connector_peers.peers_and_refusals(connector, client_tls)
         refused = [
-            NetworkConnectorRefusedByTarget(broker.host, broker.link_end_name, connector, peer, refusal)
+            NetworkConnectorRefusedByTarget(broker.host, broker.name_as_link_end, connector, peer, refusal)
             for peer, refusal in peers_and_refusals
-            if refusal is not None and peer.link_end_name != broker.link_end_name
+            if refusal is not None and peer.name_as_link_end != broker.name_as_link_end
         ]
         self.refused += refused
         refusing_hosts = {
@@ -274,10 +274,10 @@ class FleetNetworkConnectors:
         for resolved_connectors in self._connectors.values():
             for _, brokers in resolved_connectors:
                 if len(brokers) == 1:
-                    unsteady_units.add(brokers[0].link_end_name)
+                    unsteady_units.add(brokers[0].name_as_link_end)
                 else:
                     hosts = {broker.host for broker in brokers}
-                    unsteady_units |= {b.link_end_name for b in brokers if b.peer and b.peer not in hosts}
+                    unsteady_units |= {b.name_as_link_end for b in brokers if b.peer and b.peer not in hosts}
         for unit in self.units.values():
             if len(unit.brokers) == 2 and unit.name not in unsteady_units:
                 first, second = unit.brokers
@@ -292,7 +292,7 @@ class FleetNetworkConnectors:
         """The connected components of the network: tuples of the names of pairs that bridges connect."""
         peers_by_unit = {
             unit.name: {
-                peer.link_end_name
+                peer.name_as_link_end
                 for broker in unit.brokers
                 for _, peers in self._connectors[broker.host]
                 for peer in peers
@@ -308,14 +308,14 @@ class FleetNetworkConnectors:
         """
         return [bridge for name in names for bridge in self._bridges_of(self.units[name], down)]
 
-    def _bridges_of(self, unit: LinkEnd, down: str | None) -> Iterator[Bridge]:
+    def _bridges_of(self, unit: PairOrSingleBroker, down: str | None) -> Iterator[Bridge]:
         opener = unit.active_broker_without(down)
         if opener is None:
             return
         for connector, peers in self._connectors[opener.host]:
             reached_units: set[str] = set()
             for peer in peers:
-                peer_unit = peer.link_end_name
+                peer_unit = peer.name_as_link_end
                 if (
                     peer_unit in reached_units
                     or peer_unit == unit.name
@@ -341,7 +341,7 @@ class FleetNetworkConnectors:
         ]
 
 
-def _is_active_broker(unit: LinkEnd, broker: Broker, down: str | None) -> bool:
+def _is_active_broker(unit: PairOrSingleBroker, broker: Broker, down: str | None) -> bool:
     """Return whether a broker is the active node of its pair while the broker ``down`` is dead.
 
     The active node accepts connections.
@@ -349,7 +349,7 @@ def _is_active_broker(unit: LinkEnd, broker: Broker, down: str | None) -> bool:
     return broker.host != down and unit.active_broker_without(down) is broker
 
 
-def accepts_clients(pair: LinkEnd, down: str | None) -> bool:
+def accepts_clients(pair: PairOrSingleBroker, down: str | None) -> bool:
     """Return whether consumers and producers can connect to a pair while the broker ``down`` is dead."""
     active = pair.active_broker_without(down)
     return active is not None and bool(active.connectors)

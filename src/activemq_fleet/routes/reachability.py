@@ -95,7 +95,7 @@ class BridgeGraph:
         return tuple(map(tuple, bridges_by_source))
 
     @cached_property
-    def demand_from_several_peers_masks_by_broker(self) -> tuple[int, ...]:
+    def multi_peer_demand_source_masks_by_broker(self) -> tuple[int, ...]:
         """For each broker, the bit mask of the brokers whose demand (subscriptions) it receives from several peers.
 
         Messages to such a broker can go over each of these peers: their route forks.
@@ -352,7 +352,7 @@ def _reach_from(shape: BridgeGraph, source: int) -> MessageReach:
     hops = 0
     bridges_by_broker, forked_masks = (
         shape.bridges_with_demand_by_broker,
-        shape.demand_from_several_peers_masks_by_broker,
+        shape.multi_peer_demand_source_masks_by_broker,
     )
     while frontier:
         next_frontier: dict[int, int] = {}

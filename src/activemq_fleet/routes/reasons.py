@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.routes.bridges import Bridge, NetworkWithAtMostOneBrokerDown
 from activemq_fleet.routes.forwarding_choices import ChoiceOutcome
-from activemq_fleet.topology import LinkEnd
+from activemq_fleet.topology import PairOrSingleBroker
 
 
-def unreachable_pair_sentence(pair: LinkEnd, down: str | None) -> str:
+def unreachable_pair_sentence(pair: PairOrSingleBroker, down: str | None) -> str:
     """Return a sentence with the reason why no client can connect to a pair while the broker ``down`` is dead."""
     active = pair.active_broker_without(down)
     if active is None:
@@ -26,8 +26,8 @@ def no_bridges_sentence(source: str, target: str) -> str:
 
 
 def route_sentence(
-    source: LinkEnd,
-    target: LinkEnd,
+    source: PairOrSingleBroker,
+    target: PairOrSingleBroker,
     route: Sequence[Bridge],
     choice: ChoiceOutcome,
     down: str | None,

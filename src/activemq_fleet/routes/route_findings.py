@@ -18,7 +18,7 @@ from activemq_fleet.routes.answers import Routes, RoutesFromSourceLostWithoutBro
 from activemq_fleet.routes.bridges import NetworkWithAtMostOneBrokerDown
 from activemq_fleet.routes.forwarding_choices import message_outcome_for_all_bridge_choices
 from activemq_fleet.routes.reachability import BridgeGraph, broker_numbers
-from activemq_fleet.topology import LinkEnd
+from activemq_fleet.topology import PairOrSingleBroker
 
 RULES = {
     "R001": "the messages stay on a broker without a consumer for them, even if all brokers are active, and no broker "
@@ -59,9 +59,9 @@ def _finding(rule: str, host: str, message: str, fix: str, severity: Severity = 
     return Finding(rule=rule, severity=severity, host=host, message=message, fix=fix, why=RULES[rule])
 
 
-def _group_networked_units(routes: Routes, units: list[LinkEnd]) -> dict[str, list[LinkEnd]]:
+def _group_networked_units(routes: Routes, units: list[PairOrSingleBroker]) -> dict[str, list[PairOrSingleBroker]]:
     """Return the pairs and single brokers by group, without groups whose topology is ``none``."""
-    units_by_group: dict[str, list[LinkEnd]] = {}
+    units_by_group: dict[str, list[PairOrSingleBroker]] = {}
     for unit in units:
         if unit.preferred_broker.settings.topology != "none" or any(
             link.kind == "multicast" for link in unit.preferred_broker.links
@@ -172,7 +172,7 @@ def _first_lost_route(lost_routes: Sequence[RoutesFromSourceLostWithoutBroker]) 
     return lost_routes[0].source, next(broker_numbers(lost_routes[0].targets))
 
 
-def _remedy_for_lost_routes(unit: LinkEnd) -> str:
+def _remedy_for_lost_routes(unit: PairOrSingleBroker) -> str:
     if len(unit.brokers) == 1:
         return (
             "add a second node with activemq_ha: shared-file, or add links that bypass the broker, "

@@ -116,7 +116,7 @@ def read_and_write_log_events(
             parts = [part for host in unchanged_hosts.values() for part in host.parts]
             output.hard_link_parquet_files("events", cache.directory, parts)
             summaries += [summary for host in unchanged_hosts.values() for summary in host.files]
-            cache.replace_cached_files_by_hard_links(
+            cache.replace_cache_with_links_to_written_files(
                 summaries, output.parts["events"], output.staged_directory / "events", fingerprints
             )
     return summaries

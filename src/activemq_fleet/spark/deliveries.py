@@ -25,7 +25,7 @@ from activemq_fleet.audit.journals import (
     AgentJournalGap,
     AgentSubscriptionChange,
     EpochKey,
-    EventRecordWithPosition,
+    EventRecordWithJournalPosition,
     JournalEpoch,
     JournalFinding,
     MissingRecordCount,
@@ -34,7 +34,7 @@ from activemq_fleet.audit.journals import (
 from activemq_fleet.audit.reached_ranges import (
     Reach,
     SubscriberSubscriptions,
-    reached_ranges_with_keys,
+    received_event_ranges_with_keys,
     subscribers_by_name,
 )
 from activemq_fleet.audit.report_figures import EventFigures, ReportPeriod, SubscriberIdlePeriod
@@ -186,7 +186,7 @@ def _order_records_of_agents(
     """Yield the records with their event id as key, and for the driver all other findings and the first gaps."""
     gaps = FirstItemsBySortKey(MAX_GAPS, journal_gap_sort_key)
     for finding in iterate_records_gaps_and_idle_periods((keyed.value for keyed in unpickle_objects(batches)), epochs):
-        if isinstance(finding, EventRecordWithPosition):
+        if isinstance(finding, EventRecordWithJournalPosition):
             yield KeyedObject(finding.event_id, finding)
         elif isinstance(finding, AgentJournalGap):
             gaps.add_items_keeping_smallest_keys(finding)
@@ -195,7 +195,7 @@ def _order_records_of_agents(
     yield from gaps.items_with_smallest_keys()
 
 
-def _unpack_records(batches: Batches) -> Iterator[EventRecordWithPosition]:
+def _unpack_records(batches: Batches) -> Iterator[EventRecordWithJournalPosition]:
     """Yield the journal records in batches of OBJECTS."""
     return (keyed.value for keyed in unpickle_objects(batches))
 
@@ -204,7 +204,7 @@ def _compute_reach(
     batches: Batches, *, subscribers: Mapping[str, SubscriberSubscriptions], missing: Mapping[str, int]
 ) -> Iterator[Reach]:
     """Yield the ranges of events that reached each subscriber, computed from one partition."""
-    yield dict(reached_ranges_with_keys(events_from_records(_unpack_records(batches)), subscribers, missing))
+    yield dict(received_event_ranges_with_keys(events_from_records(_unpack_records(batches)), subscribers, missing))
 
 
 def _judge_events(

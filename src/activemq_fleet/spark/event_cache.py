@@ -140,7 +140,7 @@ class EventCache:
         """
         return {host: cached for host, cached in self._hosts.items() if fingerprints.get(host) == cached.fingerprint}
 
-    def replace_cached_files_by_hard_links(
+    def replace_cache_with_links_to_written_files(
         self,
         files: Iterable[LogFileSummary],
         parts: Iterable[WrittenPart],

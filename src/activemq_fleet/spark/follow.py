@@ -44,7 +44,7 @@ LONGEST_WAIT_SECONDS = 30.0
 _CHECK_INTERVAL_SECONDS = 1.0
 
 
-def audit_after_changes(
+def rewrite_audit_after_log_changes(
     spark: SparkSession,
     logs: str,
     out: str,

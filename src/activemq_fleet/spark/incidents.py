@@ -18,7 +18,7 @@ from activemq_fleet.audit.log_evidence import KINDS, TEXT
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.operation_records import PlannedOperation
 from activemq_fleet.audit.pair_findings import (
-    CrossHostLogEvidence,
+    FleetWideLogEvidence,
     PairFindings,
     incident_evidence_of_rows,
     incidents_of_pair,
@@ -80,7 +80,7 @@ class _PairSummary:
 
     names: dict[str, set[str]]
     names_of_brokers_reporting_refusals: set[str]
-    large_frame_refusals_by_broker: dict[str, str]
+    first_large_frame_refusal_by_broker: dict[str, str]
     last_active_times_by_store_and_host: dict[str, dict[str, datetime]]
     spans: list[HostStateSpan]
     bridges: BridgeFigures
@@ -140,9 +140,9 @@ def find_and_write_incidents(
     for pair in pairs:
         for store, users in pair.last_active_times_by_store_and_host.items():
             served.setdefault(store, {}).update(users)
-    fleet_evidence = CrossHostLogEvidence(
+    fleet_evidence = FleetWideLogEvidence(
         frozenset(name for pair in pairs for name in pair.names_of_brokers_reporting_refusals),
-        {name: text for pair in pairs for name, text in pair.large_frame_refusals_by_broker.items()},
+        {name: text for pair in pairs for name, text in pair.first_large_frame_refusal_by_broker.items()},
         served,
     )
     task = partial(
@@ -265,7 +265,7 @@ def _find_in_logs(batches: Batches, *, fleet: _Fleet) -> Iterator[DatasetRows | 
         yield _PairSummary(
             findings.names,
             findings.names_of_brokers_reporting_refusals,
-            findings.large_frame_refusals_by_broker,
+            findings.first_large_frame_refusal_by_broker,
             findings.last_active_times_by_store_and_host,
             findings.spans,
             bridges,
@@ -291,7 +291,7 @@ def _find_incidents_of_pairs(
     *,
     fleet: _Fleet,
     skew: timedelta,
-    fleet_evidence: CrossHostLogEvidence,
+    fleet_evidence: FleetWideLogEvidence,
     new_figures: Callable[[], IncidentFigures],
 ) -> Iterator[DatasetRows | IncidentFigures]:
     """Yield the rows of the incidents of each pair in one partition, and their figures."""

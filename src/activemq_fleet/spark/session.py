@@ -22,7 +22,7 @@ from activemq_fleet.spark.session_options import SessionOptions
 from activemq_fleet.spark.settings import (
     executor_archives,
     is_local_master,
-    packed_python_path,
+    python_interpreter_path_in_archive,
     spark_connect_settings,
     spark_master_of,
     spark_settings,
@@ -96,7 +96,7 @@ def _launch_spark(name: str, options: SessionOptions, scratch: ScratchDirectory)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     elif options.archives:
-        os.environ["PYSPARK_PYTHON"] = f"./{packed_python_path(options)}"
+        os.environ["PYSPARK_PYTHON"] = f"./{python_interpreter_path_in_archive(options)}"
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(f"activemq-fleet {name}")
     for key, value in spark_settings(options, master, scratch.path).items():

@@ -83,7 +83,9 @@ def spark_master_of(options: SessionOptions) -> str | None:
 
 def spark_connect_settings(options: SessionOptions) -> dict[str, str]:
     """Return the settings with which a Spark Connect session is created, from the options of a job."""
-    packed = {"spark.sql.execution.pyspark.python": packed_python_path(options)} if options.archives else {}
+    packed = (
+        {"spark.sql.execution.pyspark.python": python_interpreter_path_in_archive(options)} if options.archives else {}
+    )
     return {**_SQL_SETTINGS, **packed, **options.conf}
 
 
@@ -95,7 +97,7 @@ def executor_archives(options: SessionOptions) -> list[str]:
     return [archive if "#" in archive else f"{archive}#environment" for archive in options.archives]
 
 
-def packed_python_path(options: SessionOptions) -> str:
+def python_interpreter_path_in_archive(options: SessionOptions) -> str:
     """Return the path of the Python interpreter in the first archive that executors unpack, according to ``options``.
 
     The path is relative to an executor's working directory. Raises IndexError for options without an archive.

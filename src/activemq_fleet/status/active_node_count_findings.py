@@ -20,7 +20,7 @@ def active_node_findings(pair: PairState[BrokerStatus], fleet: Fleet) -> Iterato
     broker = fleet.broker(rows[0].host)
     is_peer_queried = len(rows) > 1 or broker.peer is None
     other_states = ", ".join(map(_state_text, others))
-    for row in pair.outdated:
+    for row in pair.nodes_with_outdated_generation:
         yield _stale_generation_finding(row, fleet.broker(row.host), pair.newest_generation_of(row))
     if len(active) > 1 or pair.two_masters:
         yield from _two_active_findings(pair)
@@ -28,7 +28,7 @@ def active_node_findings(pair: PairState[BrokerStatus], fleet: Fleet) -> Iterato
         yield error_finding(
             "no-active",
             rows[0].host,
-            f"no node of {broker.link_end_name} is active, so clients are not served: {other_states}",
+            f"no node of {broker.name_as_link_end} is active, so clients are not served: {other_states}",
             _remedy_without_active_node(rows),
         )
     elif len(active) == 1 and others and others[0].state in ("stopped", "hung"):
@@ -102,7 +102,7 @@ def _two_active_findings(pair: PairState[BrokerStatus]) -> Iterator[Finding]:
             f"{both_are_active}, and {pair.unknown_writer_reason}. So it is not known which of the two brokers writes "
             "to it"
         )
-    elif len(pair.outdated) == len(pair.nodes):
+    elif len(pair.nodes_with_outdated_generation) == len(pair.nodes):
         text = (
             f"{both_are_active}, but neither writes to the newest generation (numbered copy) of the store. This "
             "generation lacks the messages that the two brokers accept, so a failover loses them"

@@ -65,7 +65,7 @@ class QueueUsage(_EvidencePart):
     largest: Number = 0
 
 
-class BridgeUsage(_EvidencePart):
+class EstablishedBridgeEvidence(_EvidencePart):
     """A bridge that is established at a broker: the name of its link, the remote brokerName, and which end it is."""
 
     link: Text
@@ -87,7 +87,7 @@ class BrokerUsage(_EvidencePart):
     durable: Number
     dlq: Number
     queues: list[QueueUsage] = []
-    bridges: list[BridgeUsage]
+    bridges: list[EstablishedBridgeEvidence]
     whole: Flag = True
 
     @property
@@ -199,14 +199,14 @@ class AgentStatusEvidence(_EvidencePart):
     certificates: Annotated[list[CertificateExpiry], _NONE_AS_LIST] = []
 
 
-class HAProxyState(_EvidencePart):
+class HAProxyUnitState(_EvidencePart):
     """The state of HAProxy's systemd unit, None without systemd, and whether HAProxy answers."""
 
     state: Text | None
     answers: Flag
 
 
-class KeepalivedState(_EvidencePart):
+class KeepalivedUnitState(_EvidencePart):
     """The state of keepalived's systemd unit, None without systemd."""
 
     state: Text | None
@@ -218,8 +218,8 @@ class BalancerStatusEvidence(_EvidencePart):
     The function ``gather_haproxy_and_keepalived_status`` describes it.
     """
 
-    haproxy: HAProxyState
-    keepalived: KeepalivedState
+    haproxy: HAProxyUnitState
+    keepalived: KeepalivedUnitState
     addresses: dict[Text, Flag | None]
 
 

@@ -75,7 +75,9 @@ def connectors_with_expected_peers(
     """
     for connector, candidates in network.connectors_to_other_pairs(broker.host):
         serving = tuple(
-            peer for peer in candidates if peer.host in active_hosts and peer.link_end_name != broker.link_end_name
+            peer
+            for peer in candidates
+            if peer.host in active_hosts and peer.name_as_link_end != broker.name_as_link_end
         )
         for peers in [serving] if connector.way == "one" and serving else [(peer,) for peer in serving]:
             yield connector, peers

@@ -55,7 +55,7 @@ def shared_agent_account_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
             )
 
 
-def missing_client_account_findings(broker: Broker) -> Iterator[Finding]:
+def broker_without_client_accounts_findings(broker: Broker) -> Iterator[Finding]:
     """Yield a warning if a broker requires a login, but the inventory has no account for its clients (T016).
 
     For a custom login plugin, the warning is about the account of the health checks.

@@ -11,7 +11,7 @@ from activemq_fleet.topology.unequal_settings import EqualSetting, unequal_setti
 _GROUP_EQUAL: tuple[EqualSetting, ...] = (
     (
         "activemq_discovery",
-        lambda b: b.discovery_method == "multicast",
+        lambda b: b.bridge_discovery_method == "multicast",
         "brokers with multicast and brokers without it do not find each other",
     ),
     ("activemq_topology", lambda b: b.settings.topology, "links would be missing or exist twice"),
@@ -29,5 +29,5 @@ def different_group_setting_findings(members: Mapping[str, Sequence[Broker]]) ->
     """
     for group, brokers in members.items():
         yield from unequal_setting_findings(brokers, _GROUP_EQUAL, f"group {group}")
-        if brokers[0].discovery_method == "multicast":
+        if brokers[0].bridge_discovery_method == "multicast":
             yield from unequal_setting_findings(brokers, _MULTICAST_EQUAL, f"group {group}")

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from activemq_fleet.errors import InputError, ReleaseError, SettingsError, hosts_by_error_line, hosts_with_problem
+from activemq_fleet.errors import InputError, ReleaseError, SettingsError, group_hosts_by_problem, hosts_by_error_line
 from activemq_fleet.findings import Finding
 from activemq_fleet.naming import DEFAULT_PATTERN, PATTERN_VARIABLE, Identity, Naming, UnparsableBrokerNameError
 from activemq_fleet.releases import Release
@@ -32,7 +32,7 @@ Variables = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class HostRole:
+class HostRoles:
     """The roles of one host: it is a broker, an agent and a load balancer, or several or none of these.
 
     ``identity`` is that of a broker. ``misnamed`` is the error of a host whose variables state an impossible identity.
@@ -69,7 +69,7 @@ class HostsByRole:
     """
 
     pattern: str
-    roles: Mapping[str, HostRole]
+    roles: Mapping[str, HostRoles]
     agents: Sequence[str]
     balancers: Sequence[str]
     unclear: tuple[str, ...] = ()
@@ -92,7 +92,7 @@ class HostsByRole:
 
 def classify_host(
     host: str, variables: Mapping[str, Any], groups: Collection[str], naming_pattern: str | None
-) -> HostRole:
+) -> HostRoles:
     """Return the roles of one host, from its name, its variables and the inventory groups that contain it.
 
     Raises InputError for a pattern that cannot be used, and for the name of a host with a role whose characters could
@@ -110,7 +110,9 @@ def classify_host(
     except UnparsableBrokerNameError as error:
         unparsable = error
     is_unclear = unparsable is not None or (BROKERS in groups and identity is None)
-    role = HostRole(identity, AGENTS in groups, BALANCERS in groups, is_unclear, misnamed, unparsable, resembles_broker)
+    role = HostRoles(
+        identity, AGENTS in groups, BALANCERS in groups, is_unclear, misnamed, unparsable, resembles_broker
+    )
     if (role.has_settings or is_unclear) and not NAME.fullmatch(host):
         raise InputError(
             f"{host[:80]!r} cannot be the name of a host: rename the host. Use only letters, digits and "
@@ -188,7 +190,7 @@ def fleet_without_brokers_error(hosts: int, pattern: str) -> InputError:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadVariables:
+class SettingsReadFromVariables:
     """The settings and the release of a host, read from its variables, and the problems of these, without its name.
 
     ``settings`` is None if the variables have problems; ``release`` is that of a broker, None if it is not known.
@@ -200,7 +202,7 @@ class ReadVariables:
     release_problems: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, variables: Mapping[str, Any], *, is_broker: bool) -> ReadVariables:
+    def read(cls, variables: Mapping[str, Any], *, is_broker: bool) -> SettingsReadFromVariables:
         """Read the settings of a broker, an agent or a load balancer; the release only of a broker."""
         try:
             settings = read_settings(_ANY_HOST, variables)
@@ -216,7 +218,7 @@ class ReadVariables:
             return cls(settings, release_problems=(str(error),))
 
 
-def problems_without_settings(host: str, role: HostRole, variables: Mapping[str, Any]) -> tuple[str, ...]:
+def problems_independent_of_settings(host: str, role: HostRoles, variables: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the problems of a host's variables that do not depend on its settings, without its name.
 
     They are those of its identity, and the unknown variables of a host whose settings are not read.
@@ -238,11 +240,11 @@ def raise_for_problems(
 
     Hosts share a line for each problem.
     """
-    hosts_by_problem = hosts_with_problem(problems_by_host)
+    hosts_by_problem = group_hosts_by_problem(problems_by_host)
     if RELEASE_NOT_SET in hosts_by_problem:  # The problems of variables that are set come first.
         hosts_by_problem[RELEASE_NOT_SET] = hosts_by_problem.pop(RELEASE_NOT_SET)
     problems = hosts_by_error_line(hosts_by_problem)
-    hosts_by_release_problem = hosts_with_problem(release_problems_by_host)
+    hosts_by_release_problem = group_hosts_by_problem(release_problems_by_host)
     release_problems = hosts_by_error_line(
         {f"in activemq_release, {text}": names for text, names in hosts_by_release_problem.items()}
     )
@@ -269,9 +271,9 @@ def read_settings_by_host_and_broker_hosts(
     with_settings = hosts_by_role.broker_agent_and_balancer_names
     for name in dict.fromkeys((*misnamed, *with_settings, *hosts_by_role.unclear, *hosts_by_role.others)):
         role = roles[name]
-        problems[name] = problems_without_settings(name, role, hosts[name])
+        problems[name] = problems_independent_of_settings(name, role, hosts[name])
         if role.has_settings:
-            read = ReadVariables.read(hosts[name], is_broker=role.identity is not None)
+            read = SettingsReadFromVariables.read(hosts[name], is_broker=role.identity is not None)
             problems[name] += read.problems
             release_problems[name] = read.release_problems
             if read.settings is not None:

@@ -9,9 +9,9 @@ from typing import Any
 from activemq_fleet.findings import Finding
 from activemq_fleet.topology import name_problems
 from activemq_fleet.topology.account_problems import (
+    broker_without_client_accounts_findings,
     conflicting_account_password_findings,
     conflicting_agent_password_findings,
-    missing_client_account_findings,
     shared_agent_account_findings,
 )
 from activemq_fleet.topology.group_problems import different_group_setting_findings
@@ -75,7 +75,7 @@ def topology_findings(
         agents_by_group[agent.group].append(agent)
     for broker in brokers:
         in_front = [balancer for balancer in balancers if balancer.serves_group(broker.group)]
-        yield from missing_client_account_findings(broker)
+        yield from broker_without_client_accounts_findings(broker)
         yield from name_problems.duplicate_connector_or_link_name_findings(broker)
         yield from conflicting_account_password_findings(broker, agents_by_group[broker.group], in_front)
         yield from loopback_or_unauthenticated_metrics_findings(broker)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.topology.links import PlannedNetwork
 from activemq_fleet.topology.model.broker import Broker
-from activemq_fleet.topology.model.fleet import LinkEnd
+from activemq_fleet.topology.model.fleet import PairOrSingleBroker
 from activemq_fleet.topology.unequal_settings import EqualSetting, unequal_setting_findings
 
 _TOPOLOGY = "activemq_topology"
@@ -83,7 +83,7 @@ def _missing_link_user_or_password_findings(
             if value is None
         ]
         if missing:
-            yield _missing_login_finding(broker.host, missing, definitions[broker.link_end_name])
+            yield _missing_login_finding(broker.host, missing, definitions[broker.name_as_link_end])
 
 
 def _missing_login_finding(host: str, missing: Sequence[str], definitions: Sequence[str]) -> Finding:
@@ -127,7 +127,7 @@ def link_login_and_listener_findings(network: PlannedNetwork) -> Iterator[Findin
         yield from unequal_setting_findings(brokers_with_login, _CREDENTIALS, where) if brokers_with_login else ()
 
 
-def _undialled_link_findings(name: str, target: LinkEnd) -> Iterator[Finding]:
+def _undialled_link_findings(name: str, target: PairOrSingleBroker) -> Iterator[Finding]:
     if not target.openwire_addresses_for_bridges:
         broker = target.brokers[0]
         yield error_finding(

@@ -24,7 +24,7 @@ from activemq_fleet.topology.link_end_problems import (
     unknown_link_end_findings,
 )
 from activemq_fleet.topology.model.broker import Broker, Link, LinkKind, brokers_in_dialling_order
-from activemq_fleet.topology.model.fleet import LinkEnd, WholeInventoryFacts
+from activemq_fleet.topology.model.fleet import PairOrSingleBroker, WholeInventoryFacts
 from activemq_fleet.topology.single_broker_problems import unsupported_link_ttl_findings
 
 MULTICAST_TTL = 3
@@ -61,16 +61,19 @@ class PlannedLink:
         return self.entry is not None and bool(self.entry.addresses)
 
 
-def pairs_and_single_brokers_by_name(brokers: Iterable[Broker]) -> dict[str, LinkEnd]:
+def pairs_and_single_brokers_by_name(brokers: Iterable[Broker]) -> dict[str, PairOrSingleBroker]:
     """Return each pair, and each broker without a peer, by its name: the possible ends of links.
 
     They are sorted by group and number.
     """
     members: dict[str, list[Broker]] = defaultdict(list)
     for broker in brokers:
-        members[broker.link_end_name].append(broker)
+        members[broker.name_as_link_end].append(broker)
     ordered = sorted(members.items(), key=lambda unit: (unit[1][0].group, _number_sort_key(unit[1][0]), unit[0]))
-    return {name: LinkEnd(name, brokers[0].group, brokers_in_dialling_order(brokers)) for name, brokers in ordered}
+    return {
+        name: PairOrSingleBroker(name, brokers[0].group, brokers_in_dialling_order(brokers))
+        for name, brokers in ordered
+    }
 
 
 def _number_sort_key(broker: Broker) -> tuple[int, str]:
@@ -78,7 +81,7 @@ def _number_sort_key(broker: Broker) -> tuple[int, str]:
     return (int(number), number) if number.isascii() and number.isdigit() else (0, number)
 
 
-def _plan_group_links(units: Sequence[LinkEnd]) -> list[PlannedLink]:
+def _plan_group_links(units: Sequence[PairOrSingleBroker]) -> list[PlannedLink]:
     """Plan the links between the pairs of one group, and return them.
 
     ``activemq_topology`` of the group's first broker decides. ``mesh``: a one-way link from each unit to each other.
@@ -87,7 +90,7 @@ def _plan_group_links(units: Sequence[LinkEnd]) -> list[PlannedLink]:
     """
     first = units[0].brokers[0]
     kind = first.settings.topology
-    if len(units) < 2 or kind == "none" or first.discovery_method == "multicast":
+    if len(units) < 2 or kind == "none" or first.bridge_discovery_method == "multicast":
         return []
     if kind == "mesh":
         return [_planned_link_between(a, b, duplex=False, meshed=True) for a in units for b in units if a is not b]
@@ -100,7 +103,7 @@ def _plan_group_links(units: Sequence[LinkEnd]) -> list[PlannedLink]:
 
 
 def _plan_links_of_entry(
-    link: LinkSettings, sources: Sequence[LinkEnd], targets: Sequence[LinkEnd]
+    link: LinkSettings, sources: Sequence[PairOrSingleBroker], targets: Sequence[PairOrSingleBroker]
 ) -> list[PlannedLink]:
     """Plan the links of one entry of ``activemq_links``, and return them.
 
@@ -119,7 +122,9 @@ def _plan_links_of_entry(
     return plans
 
 
-def _planned_link_between(a: LinkEnd, b: LinkEnd, *, duplex: bool, meshed: bool = False) -> PlannedLink:
+def _planned_link_between(
+    a: PairOrSingleBroker, b: PairOrSingleBroker, *, duplex: bool, meshed: bool = False
+) -> PlannedLink:
     return PlannedLink(a.name, b.name, duplex, f"{a.name}-to-{b.name}", meshed=meshed)
 
 
@@ -131,8 +136,8 @@ def plan_network(
     ``activemq_topology`` and ``activemq_links`` define the links; the findings are T007 and T011.
     """
     units = pairs_and_single_brokers_by_name(brokers)
-    by_group: dict[str, list[LinkEnd]] = defaultdict(list)
-    by_pair: dict[str, list[LinkEnd]] = defaultdict(list)
+    by_group: dict[str, list[PairOrSingleBroker]] = defaultdict(list)
+    by_pair: dict[str, list[PairOrSingleBroker]] = defaultdict(list)
     for unit in units.values():
         by_group[unit.group].append(unit)
         by_pair[unit.brokers[0].pair].append(unit)
@@ -188,22 +193,24 @@ class PlannedNetwork:
     shortest path of its component, and ``pure_mesh`` whether all its component's links are of a mesh.
     """
 
-    units: Mapping[str, LinkEnd]
+    units: Mapping[str, PairOrSingleBroker]
     plans: Mapping[str, Sequence[PlannedLink]]
-    multicast_groups: Mapping[str, Sequence[LinkEnd]]
-    components: Sequence[Sequence[LinkEnd]]
+    multicast_groups: Mapping[str, Sequence[PairOrSingleBroker]]
+    components: Sequence[Sequence[PairOrSingleBroker]]
     longest: Mapping[str, int]
     pure_mesh: Mapping[str, bool]
 
     @classmethod
-    def network_from_planned_links(cls, units: Mapping[str, LinkEnd], plans: Sequence[PlannedLink]) -> PlannedNetwork:
+    def network_from_planned_links(
+        cls, units: Mapping[str, PairOrSingleBroker], plans: Sequence[PlannedLink]
+    ) -> PlannedNetwork:
         """Return the network of pairs and single brokers that planned links form.
 
         It has their connected components, and the longest path of each.
         """
-        multicast: dict[str, list[LinkEnd]] = defaultdict(list)
+        multicast: dict[str, list[PairOrSingleBroker]] = defaultdict(list)
         for unit in units.values():
-            if unit.brokers[0].discovery_method == "multicast":
+            if unit.brokers[0].bridge_discovery_method == "multicast":
                 multicast[unit.group].append(unit)
         by_source: dict[str, list[PlannedLink]] = defaultdict(list)
         onward: dict[str, set[str]] = {name: set() for name in units}
@@ -296,7 +303,7 @@ def _links(broker: Broker, network: PlannedNetwork) -> Iterator[Link]:
     """Yield the links of one broker, without those to pairs that have no port that bridges can dial."""
     if broker.group in network.multicast_groups:
         yield _multicast_link(broker)
-    for plan in network.plans.get(broker.link_end_name, ()):
+    for plan in network.plans.get(broker.name_as_link_end, ()):
         target = network.units.get(plan.target)
         if target is None:
             yield _link_outside(broker, plan, network)
@@ -340,7 +347,7 @@ def _pair_link(broker: Broker, peer: str, address: Address) -> Link:
     )
 
 
-def _link_to_unit(broker: Broker, plan: PlannedLink, target: LinkEnd, network: PlannedNetwork) -> Link:
+def _link_to_unit(broker: Broker, plan: PlannedLink, target: PairOrSingleBroker, network: PlannedNetwork) -> Link:
     """Return the link of one broker to a pair or single broker of the inventory."""
     scheme = next(node.openwire.scheme for node in target.brokers if node.openwire)
     link = _planned_link(broker, plan, target.openwire_addresses_for_bridges, scheme, network)
@@ -385,18 +392,18 @@ def _kind_of(broker: Broker, addresses: Sequence[Address]) -> LinkKind:
     if len(addresses) == 1:
         return "static"
     has_masterslave = broker.release.has_masterslave_discovery
-    if broker.discovery_method == "multicast":
+    if broker.bridge_discovery_method == "multicast":
         return "masterslave" if has_masterslave else "failover"
-    if broker.discovery_method == "masterslave" and not has_masterslave:
+    if broker.bridge_discovery_method == "masterslave" and not has_masterslave:
         return "failover"  # T011 reports it; the rest of the fleet is still worth checking
-    return broker.discovery_method
+    return broker.bridge_discovery_method
 
 
 def _default_ttl(broker: Broker, network: PlannedNetwork) -> int | SplitTtl:
     """Return the TTL of a link for which none is set: no limit in a mesh, else the network's longest path."""
-    if network.pure_mesh[broker.link_end_name] and broker.release.has_consumer_ttl:
+    if network.pure_mesh[broker.name_as_link_end] and broker.release.has_consumer_ttl:
         return SplitTtl()
-    return network.longest[broker.link_end_name]
+    return network.longest[broker.name_as_link_end]
 
 
 def _ttls(ttl: int | SplitTtl) -> _Ttls:
@@ -406,6 +413,6 @@ def _ttls(ttl: int | SplitTtl) -> _Ttls:
     return {"network_ttl": ttl, "consumer_ttl": None, "message_ttl": None}
 
 
-def _reads_filter_otherwise(broker: Broker, target: LinkEnd) -> bool:
+def _reads_filter_otherwise(broker: Broker, target: PairOrSingleBroker) -> bool:
     old = any(node.release.prefixes_duplex_filter for node in target.brokers)
     return old and not broker.release.prefixes_duplex_filter

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from activemq_fleet.addresses import host_name_without_domain
 from activemq_fleet.errors import InputError
-from activemq_fleet.naming import hosts_with_name
+from activemq_fleet.naming import hosts_with_full_or_short_name
 from activemq_fleet.similar_names import most_similar_name
 from activemq_fleet.topology.model.fleet import Fleet
 
@@ -20,7 +20,7 @@ class SelectableHost(NamedTuple):
     group: str = ""
 
 
-class NamedHosts(NamedTuple):
+class HostsSelectedByName(NamedTuple):
     """The hosts that a name selects, and whether it is the name of a host, a pair or a group."""
 
     kind: Literal["host", "pair", "group"]
@@ -34,7 +34,7 @@ def selectable_brokers(fleet: Fleet) -> list[SelectableHost]:
 
 def find_named_hosts(
     name: str, brokers: Sequence[SelectableHost], other_hosts: Sequence[SelectableHost] = (), *, option: str
-) -> NamedHosts:
+) -> HostsSelectedByName:
     """Return the hosts that the name of a host, a pair or a group selects.
 
     A name can be that of several of them. The first of these applies: a broker's host, a pair, a group, another host
@@ -43,15 +43,15 @@ def find_named_hosts(
     errors name. Raises InputError for an unknown or ambiguous name.
     """
     all_hosts = (*brokers, *other_hosts)
-    brokers_with_name = hosts_with_name(name, [broker.host for broker in brokers])
+    brokers_with_name = hosts_with_full_or_short_name(name, [broker.host for broker in brokers])
     if len(set(brokers_with_name)) == 1:
-        return NamedHosts("host", (brokers_with_name[0],))
+        return HostsSelectedByName("host", (brokers_with_name[0],))
     if hosts := [candidate.host for candidate in all_hosts if candidate.pair == name]:
-        return NamedHosts("pair", tuple(hosts))
+        return HostsSelectedByName("pair", tuple(hosts))
     if hosts := [candidate.host for candidate in all_hosts if candidate.group == name]:
-        return NamedHosts("group", tuple(hosts))
-    if hosts := brokers_with_name or hosts_with_name(name, [candidate.host for candidate in other_hosts]):
-        return NamedHosts("host", (only_host_with_name(name, hosts, option),))
+        return HostsSelectedByName("group", tuple(hosts))
+    if hosts := brokers_with_name or hosts_with_full_or_short_name(name, [candidate.host for candidate in other_hosts]):
+        return HostsSelectedByName("host", (only_host_with_name(name, hosts, option),))
     known = {
         text
         for candidate in all_hosts

@@ -10,7 +10,7 @@ from activemq_agent.agent_errors import ConfigError
 from activemq_agent.config import KEYS, Config, format_value
 from activemq_agent.config_parser import read_config
 from activemq_agent.config_values import Endpoint
-from activemq_agent.connecting import ConnectionPolicy
+from activemq_agent.connecting import ConnectionSettings
 
 GOLDEN = Path(__file__).parents[2] / "golden/examples"
 
@@ -31,7 +31,7 @@ def configuration_errors(directory: Path, *lines: str, **other: object) -> tuple
 def test_agent_configuration_requires_only_broker_addresses(tmp_path: Path) -> None:
     config = read(tmp_path, "mb.urls = a:1883, b:1884")
     assert config.urls == (Endpoint("a", 1883), Endpoint("b", 1884))
-    assert (config.publisher_timeout, config.publisher_window, config.policy) == (900, 100, ConnectionPolicy())
+    assert (config.publisher_timeout, config.publisher_window, config.policy) == (900, 100, ConnectionSettings())
     assert config.socket == config.state_directory / "agent.sock"
     assert config.agent == config.client_id
 

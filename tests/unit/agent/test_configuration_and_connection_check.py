@@ -18,20 +18,20 @@ from activemq_agent.configuration_and_connection_check import (
     raise_for_too_short_dedupe_period,
     try_brokers,
 )
-from activemq_agent.connecting import ConnectionPolicy
+from activemq_agent.connecting import ConnectionSettings
 from tests.situations import some_situations
 
 from .certificates import DAY, Authority, server_context
 from .logged import make_config
 from .tiny_broker import TinyBroker
 
-PATIENT = ConnectionPolicy(connack_timeout=60, canary_timeout=60)
-QUICK = ConnectionPolicy(connack_timeout=3, canary_timeout=3)
+PATIENT = ConnectionSettings(connack_timeout=60, canary_timeout=60)
+QUICK = ConnectionSettings(connack_timeout=3, canary_timeout=3)
 """The policy for a broker that does not answer. A broker that answers can be slow on a busy machine."""
 
 
 def connection_test_line(
-    directory: Path, port: int, *, tls: bool = False, ca: Path | None = None, policy: ConnectionPolicy = PATIENT
+    directory: Path, port: int, *, tls: bool = False, ca: Path | None = None, policy: ConnectionSettings = PATIENT
 ) -> str:
     config = make_config(
         directory, urls=(Endpoint("127.0.0.1", port, tls=tls),), tls=AgentTlsSettings(ca=ca), policy=policy

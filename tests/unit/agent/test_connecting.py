@@ -15,7 +15,7 @@ from activemq_agent.connecting import (
     BrokerSelectionStateMachine,
     CanaryReceived,
     CloseConnectionAction,
-    ConnectionPolicy,
+    ConnectionSettings,
     Event,
     OpenConnectionAction,
     ReportConnectionAlarmAction,
@@ -40,7 +40,7 @@ class Bench:
 
     def __init__(self, brokers: int = 2, draw: Callable[[], float] = lambda: 0.5) -> None:
         self.now = 1000.0
-        self.machine = BrokerSelectionStateMachine(brokers, ConnectionPolicy(), draw)
+        self.machine = BrokerSelectionStateMachine(brokers, ConnectionSettings(), draw)
 
     def process_event(self, event: Event) -> list[Action]:
         return list(self.machine.process_event(event, self.now))
@@ -387,4 +387,4 @@ def test_stopped_state_machine_closes_connection_and_ignores_later_events() -> N
 
 def test_connection_state_machine_without_brokers_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one broker"):
-        BrokerSelectionStateMachine(0, ConnectionPolicy(), random.random)
+        BrokerSelectionStateMachine(0, ConnectionSettings(), random.random)

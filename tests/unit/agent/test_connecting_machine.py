@@ -21,7 +21,7 @@ from activemq_agent.connecting import (
     BrokerSelectionStateMachine,
     CanaryReceived,
     CloseConnectionAction,
-    ConnectionPolicy,
+    ConnectionSettings,
     Event,
     OpenConnectionAction,
     ReportConnectionAlarmAction,
@@ -32,7 +32,7 @@ from activemq_agent.connecting import (
 )
 from activemq_agent.connection_events import ConnackReceived, ConnectionEnded, TransportUp
 
-POLICY = ConnectionPolicy()
+POLICY = ConnectionSettings()
 
 
 def accepting_connack(conn: int) -> ConnackReceived:
@@ -274,7 +274,7 @@ def can_connect(checker: InvariantChecker) -> bool:
 
 
 def fleet_outage(
-    seed: int, policy: ConnectionPolicy = POLICY, *, agents: int = 50, seconds: float = 600.0
+    seed: int, policy: ConnectionSettings = POLICY, *, agents: int = 50, seconds: float = 600.0
 ) -> list[float]:
     """Return the times of connection attempts, in seconds since all agents of a fleet lost both brokers at once.
 

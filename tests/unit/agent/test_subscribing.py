@@ -14,7 +14,7 @@ import pytest
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.connection_events import MessageReceived, OversizedMessageReceived
 from activemq_agent.store import InboxStorageOutcome, Store
-from activemq_agent.subscribing import Subscriber
+from activemq_agent.subscribing import InboxSubscriber
 from activemq_fleet.agent_topics import canary_topic
 from tests.unit.agent.links import Clock, Conn, FakeBroker, RecordingLog, config, provide_benches
 
@@ -28,7 +28,7 @@ class Bench:
         self.config = config(**{"topics": ("a/#", "b/#"), **options})
         self.store = Store.open(directory, agent="host-1", limits=self.config.store_limits, synchronous="OFF")
         self.lanes: list[str] = []
-        self.subscriber = Subscriber(
+        self.subscriber = InboxSubscriber(
             self.config,
             self.store,
             log=self.log,

@@ -11,7 +11,7 @@ import pytest
 from activemq_fleet.audit.evidence import SystemdJournalRecord
 from activemq_fleet.audit.unit_journals import systemd_journal_records
 from activemq_fleet.node.log.unit_records import KILL_FAILED
-from activemq_fleet.node.watchdog.hang_detection import hung_broker_message
+from activemq_fleet.node.watchdog.hang_detection import format_hung_broker_message
 from activemq_fleet.spark.inputs import file_kind
 
 HOST, UNIT = "orders-mq01-a.example.com", "activemq.service"
@@ -21,7 +21,7 @@ GUARD = "guard: the guard killed the broker, because the other node took over th
 
 
 def hung_message(action: str = "kill", kills: bool = True, text: str = STOPPED_PROCESS) -> str:
-    return hung_broker_message(text, action=action, ha="shared-file", unit=UNIT, seconds=12.4, kills=kills)
+    return format_hung_broker_message(text, action=action, ha="shared-file", unit=UNIT, seconds=12.4, kills=kills)
 
 
 def journal(*messages: str, zone: str = "+00:00", identifier: str = "activemq-watchdog[77]") -> bytes:

@@ -118,6 +118,6 @@ def test_work_of_frame_limit_rule_grows_with_number_of_links_of_mesh() -> None:
     for pairs in (20, 40):
         mesh = fleet(*(f"north-mq{number:02}" for number in range(pairs)))
         view = FleetView(mesh, render_activemq_xml_documents_by_host(mesh))
-        assert view.bridge_graph.planned
+        assert view.pair_bridge_graph.planned
         lines.append(count_lines(lambda: list(messages_too_large_for_link(view))))  # noqa: B023 -- called here
     assert lines[1] < 4.2 * lines[0]

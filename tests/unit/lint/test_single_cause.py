@@ -10,7 +10,7 @@ import pytest
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import file_findings, rules_of_scope
 from activemq_fleet.lint.engine import RuleExample
-from activemq_fleet.lint.files import SCHEMA_RULE, without_duplicate_findings
+from activemq_fleet.lint.files import SCHEMA_RULE, one_finding_per_mistake
 from activemq_fleet.lint.selection import RuleSelection
 from activemq_fleet.releases import Release
 from tests.rule_examples import complete
@@ -107,7 +107,7 @@ def test_unknown_attribute_has_no_finding_about_its_value() -> None:
 
     for rule in ("C017", "L031", "L042"):
         findings = [finding(SCHEMA_RULE, 9), finding(rule, 9), finding(rule, 30)]
-        assert without_duplicate_findings(findings) == [findings[0], findings[2]]
+        assert one_finding_per_mistake(findings) == [findings[0], findings[2]]
 
 
 def examples() -> Iterator[tuple[str, RuleExample]]:

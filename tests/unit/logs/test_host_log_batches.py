@@ -20,7 +20,7 @@ from activemq_fleet.logs.rolled_files import (
     LogBeginning,
     PlaceAmongLogFiles,
     RolledFile,
-    direct_successors,
+    direct_successor_flags_of_rolls,
     log_file_positions_by_name,
     missing_rolled_file_messages,
     preamble_and_first_record_date,
@@ -261,13 +261,13 @@ def test_missing_rolled_log_file_is_reported() -> None:
     assert missing_rolled_file_messages(rolled_file.file for rolled_file in rolled_files) == [
         "the log file activemq.log.3 is missing, so its events are unknown: collect it from the host again"
     ]
-    assert direct_successors(rolled_files) == [False, False, True, True]
+    assert direct_successor_flags_of_rolls(rolled_files) == [False, False, True, True]
 
 
 @pytest.mark.parametrize("counts_up", [True, False])
 def test_predecessor_of_current_log_file_depends_on_numbering(counts_up: bool) -> None:
     rolled_files = [RolledFile("activemq.log.2", 1), RolledFile("activemq.log", 2)]
-    assert direct_successors(rolled_files, counts_up=counts_up) == [False, counts_up]
+    assert direct_successor_flags_of_rolls(rolled_files, counts_up=counts_up) == [False, counts_up]
 
 
 def test_missing_current_log_file_is_reported() -> None:
@@ -364,7 +364,7 @@ def test_direct_logs_need_no_current_file_only_if_host_was_listed(
 )
 def test_file_after_missing_dated_log_file_is_no_direct_successor(names: list[str], successors: list[bool]) -> None:
     rolls = [RolledFile(f"activemq-2026-11-{name}") for name in names]
-    assert direct_successors([*rolls, RolledFile("activemq.log")]) == successors
+    assert direct_successor_flags_of_rolls([*rolls, RolledFile("activemq.log")]) == successors
 
 
 def test_start_of_dated_log_file_continues_previous_date_only_with_number_1() -> None:

@@ -41,7 +41,7 @@ def write_cache(directory: Path, *files: str, hosts: dict[str, str]) -> EventCac
     written_directory.mkdir(exist_ok=True)
     for file in files:
         (written_directory / file).write_bytes(b"rows")
-    cache.replace_cached_files_by_hard_links(
+    cache.replace_cache_with_links_to_written_files(
         [SUMMARY], [WrittenPart("events", file, 1, "a") for file in files], written_directory, hosts
     )
     return cache

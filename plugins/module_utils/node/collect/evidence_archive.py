@@ -62,7 +62,7 @@ Late = typing.Callable[[], bool]
 
 
 @dataclass
-class OpenEvidenceFile:
+class OpenFileToCollect:
     """An open regular file, such as a log, that is to be collected as evidence.
 
     It has the size and the modification time. Size and time are those of the moment of opening.
@@ -136,7 +136,7 @@ class EvidenceArchive:
         self.rest -= len(data)
         return True
 
-    def add_masked_logs(self, opened: Iterable[OpenEvidenceFile], mask: Mask) -> None:
+    def add_masked_logs(self, opened: Iterable[OpenFileToCollect], mask: Mask) -> None:
         """Mask the secrets in open log files, and add the files to the archive of evidence.
 
         The newest log comes first. Of a log that does not fit only the newest lines are added.
@@ -148,7 +148,7 @@ class EvidenceArchive:
                 except (OSError, EOFError, ValueError, zlib.error) as error:
                     self.leave_out(log.name, log.size, f"the file cannot be read: {error}")
 
-    def _add_log(self, log: OpenEvidenceFile, mask: Mask) -> None:
+    def _add_log(self, log: OpenFileToCollect, mask: Mask) -> None:
         if not self.rest or self.is_time_over():
             self.leave_out(log.name, log.size, TIME_IS_OVER if self.rest else _TOO_LARGE)
             return
@@ -166,7 +166,7 @@ class EvidenceArchive:
             self._write(log.name, masked, masked.tell(), log.mtime)
         self.rest -= size
 
-    def _add_compressed_log(self, log: OpenEvidenceFile, mask: Mask) -> None:
+    def _add_compressed_log(self, log: OpenFileToCollect, mask: Mask) -> None:
         if self.is_time_over():
             self.leave_out(log.name, log.size, TIME_IS_OVER)
             return
@@ -187,7 +187,7 @@ class EvidenceArchive:
             self._write(log.name, masked, masked.tell(), log.mtime)
         self.rest -= size
 
-    def _list_missing_parts(self, log: OpenEvidenceFile, unread: int, dropped: int) -> None:
+    def _list_missing_parts(self, log: OpenFileToCollect, unread: int, dropped: int) -> None:
         if unread > 0 and self.is_time_over():
             self.leave_out(log.name, unread, TIME_IS_OVER)
         if dropped:
@@ -244,7 +244,7 @@ def _skip_line(source: Any, limit: int) -> int:
     return skipped
 
 
-def open_collected_file_with_size_and_time(directory: Directory, name: str, archive_name: str) -> OpenEvidenceFile:
+def open_collected_file_with_size_and_time(directory: Directory, name: str, archive_name: str) -> OpenFileToCollect:
     """Open a host's file for reading, to collect it as evidence, and return it with its size and modification time.
 
     ``archive_name`` is the name that the file gets in the archive. Root or the owner of its directory must have written
@@ -252,7 +252,7 @@ def open_collected_file_with_size_and_time(directory: Directory, name: str, arch
     """
     descriptor = open_file_owned_by_directory_owner_or_root(directory, name)
     status = os.fstat(descriptor)
-    return OpenEvidenceFile(archive_name, os.fdopen(descriptor, "rb"), status.st_size, status.st_mtime)
+    return OpenFileToCollect(archive_name, os.fdopen(descriptor, "rb"), status.st_size, status.st_mtime)
 
 
 def open_matching_files(
@@ -261,7 +261,7 @@ def open_matching_files(
     prefix: str,
     bundle: EvidenceArchive,
     enters: Callable[[str], bool] = lambda path: False,
-) -> list[OpenEvidenceFile]:
+) -> list[OpenFileToCollect]:
     """Open the files of a directory whose paths satisfy a predicate, and return these open files for an archive.
 
     Paths are relative to the directory. Files are searched in subdirectories whose paths satisfy ``enters``, too. The
@@ -285,10 +285,10 @@ def _open_at_one_moment(
     prefix: str,
     bundle: EvidenceArchive,
     enters: Callable[[str], bool],
-) -> list[OpenEvidenceFile]:
+) -> list[OpenFileToCollect]:
     for attempt in range(_MAX_ATTEMPTS):
         matching_files = _find_matching_files(directory, matches, enters)
-        opened: dict[int, OpenEvidenceFile] = {}
+        opened: dict[int, OpenFileToCollect] = {}
         problems = [(prefix + path, why) for path, why in matching_files.problems.items()]
         newest_first = sorted(
             matching_files.inodes, key=lambda path: matching_files.statuses[path].st_mtime, reverse=True
@@ -309,7 +309,7 @@ def _open_at_one_moment(
     return []
 
 
-def _open_below(directory: Directory, path: str, archive_name: str) -> OpenEvidenceFile:
+def _open_below(directory: Directory, path: str, archive_name: str) -> OpenFileToCollect:
     """Open a file by its path below an open directory, without following links to directories."""
     name, _, rest = path.partition("/")
     if not rest:

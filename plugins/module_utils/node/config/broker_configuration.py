@@ -72,7 +72,7 @@ class DeployedBrokerSettings:
     persistence: dict[str, Any] = field(default_factory=dict)
 
 
-def read_deployed_configuration(layout: ConfigurationPaths, name: str | None) -> DeployedBrokerSettings:
+def read_deployed_broker_settings(layout: ConfigurationPaths, name: str | None) -> DeployedBrokerSettings:
     """Read the deployed configuration of a broker from its activemq.xml.
 
     Returns its connectors, accounts and store. ``name`` is a version of the configuration; for None the result is

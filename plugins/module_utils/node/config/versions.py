@@ -85,7 +85,7 @@ class InstalledVersion:
         except (UntrustedPathError, OSError):
             return None
 
-    def drifted_files(self, owner_of: Callable[[int], Owner]) -> dict[str, FileDriftKind]:
+    def drift_kind_by_file(self, owner_of: Callable[[int], Owner]) -> dict[str, FileDriftKind]:
         """Return the files of an installed configuration that drifted: were changed, added or removed by hand.
 
         The dict maps the path to what differs (content, existence, owner, mode). Unprintable characters of an added
@@ -219,7 +219,7 @@ class ConfigurationPaths:
         )
         return [entry.name for entry in version_directories]
 
-    def leftover_paths(self) -> list[str]:
+    def paths_left_by_interrupted_installs(self) -> list[str]:
         """Return the paths of files and directories that interrupted installations of a configuration left.
 
         Nothing refers to them.

@@ -23,7 +23,7 @@ _NODES = 2
 
 
 @dataclass(frozen=True)
-class FenceRemoval:
+class FenceRemovalOutcome:
     """The outcome of the removal of a shared store's fence.
 
     ``changed``: whether the store had a fence. ``sentences`` report what was done.
@@ -91,7 +91,7 @@ def _move_into_last_claimed_directory(store: SharedStore, number: int, names: Se
     disk.sync_directory(store.directory)
 
 
-def unfence_store(directory: str) -> FenceRemoval:
+def unfence_store(directory: str) -> FenceRemovalOutcome:
     """Remove the fence of a shared store, so that brokers that no guard starts can use it.
 
     Returns what was done. A guard is the process that starts a broker and fences its store. The newest generation is
@@ -100,7 +100,7 @@ def unfence_store(directory: str) -> FenceRemoval:
     """
     store = SharedStore(directory)
     if not os.path.isdir(os.path.join(directory, BARRIER)):
-        return FenceRemoval(False, (f"the store {directory} has no fence, so nothing was changed",))
+        return FenceRemovalOutcome(False, (f"the store {directory} has no fence, so nothing was changed",))
     if not store.try_to_acquire_pair_lock(secrets.token_hex(16)):
         raise FenceError(
             f"the fence of the store {directory} was not removed, because the guard of a node still holds the "
@@ -117,7 +117,7 @@ def unfence_store(directory: str) -> FenceRemoval:
         store.unblock_unguarded_brokers()
     finally:
         store.release_pair_lock()
-    return FenceRemoval(True, tuple(actions))
+    return FenceRemovalOutcome(True, tuple(actions))
 
 
 def _put_in_place(store: SharedStore) -> list[str]:

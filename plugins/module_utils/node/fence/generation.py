@@ -218,7 +218,7 @@ def _make_fit_for_a_start(source: str, target: str) -> dict[str, Any]:
         restored = kept.restore_index(target, lambda: _remove_index(target))
         if not restored:
             risk = find_rebuild_risk(target, (source,))
-            if index.missing_journal_files(target):
+            if index.missing_journal_file_names(target):
                 _remove_index(target)
     begin_data_file_if_acks_moved(target)
     kept.link_into_generation(target)

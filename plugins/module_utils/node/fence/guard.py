@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import NodeError
 from ..files import disk
-from ..kahadb.cut_batch import describe_cut_batch_in_copied_store, remove_cut_batch
+from ..kahadb.incomplete_batch import describe_incomplete_batch_not_copied, remove_incomplete_batch_at_journal_end
 from ..kahadb.journal_end_check import describe_missing_journal_end
 from ..kahadb.moved_acks import begin_data_file_if_acks_moved
 from ..kahadb.rebuild_risk import RebuildRefusedError
@@ -65,7 +65,7 @@ from .generation import (
     make_first_generation,
     replace_lock_file_by_directory,
 )
-from .operator_fence_command import FenceCommand
+from .operator_fence_command import ExecutableFenceCommand
 from .shared_store import BARRIER, SHARED_LINK, FenceError, SharedStore, claimant_name_of_this_machine
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Guard:
         self,
         store: str,
         local: str,
-        command: FenceCommand | None = None,
+        command: ExecutableFenceCommand | None = None,
         *,
         keeps_index: bool = False,
         refuses_loss: bool = False,
@@ -281,7 +281,7 @@ class Guard:
         is_dead = self._store.is_broker_recorded_dead(source_number)
         create_generation = hard_link_generation if is_dead else copy_store_into_new_generation
         made = create_generation(path, target, in_place=path == self._store.directory)
-        if not made.is_whole and (sentence := describe_cut_batch_in_copied_store(path)):
+        if not made.is_whole and (sentence := describe_incomplete_batch_not_copied(path)):
             print_to_unit_log(sentence)
         return made
 
@@ -367,7 +367,9 @@ class Guard:
             )
         if self._fence_command is None:
             move_files_into_generation(self._store, number)
-            for sentence in filter(None, (remove_cut_batch(path), describe_missing_journal_end(path))):
+            for sentence in filter(
+                None, (remove_incomplete_batch_at_journal_end(path), describe_missing_journal_end(path))
+            ):
                 print_to_unit_log(sentence)
         else:
             for sentence in repair_killed_broker_stores(path, accept_loss=not self._refuses_loss):

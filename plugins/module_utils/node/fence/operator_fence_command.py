@@ -19,7 +19,7 @@ _STEP = 0.5
 
 
 @dataclass(frozen=True)
-class FenceCommand:
+class ExecutableFenceCommand:
     """The operator's fence command, the program that makes sure that the peer's broker is dead.
 
     ``timeout`` is in seconds. ``environment`` is added to the caller's: ACTIVEMQ_FENCE_HOST, the host to fence by its
@@ -71,11 +71,11 @@ class FenceCommand:
         )
 
 
-def read_fence_command(path: str) -> FenceCommand:
+def read_fence_command(path: str) -> ExecutableFenceCommand:
     """Read the fence command of an operator, which terminates the peer's broker, from a JSON file.
 
     The file is deployed with the broker's configuration. Raises OSError, ValueError.
     """
     with open(path, "rb") as file:
         content = json.loads(file.read())
-    return FenceCommand(content["argv"], content["timeout"], content["environment"])
+    return ExecutableFenceCommand(content["argv"], content["timeout"], content["environment"])

@@ -20,7 +20,7 @@ from typing import Any
 from ..errors import NodeError
 from ..files.untrusted_paths import open_directory
 from ..kahadb import journal
-from ..kahadb.index import missing_journal_files
+from ..kahadb.index import missing_journal_file_names
 from ..kahadb.indexed_messages import IndexedJournalPositions, JournalCutOff, read_journal_positions_in_index
 from ..kahadb.journal import DamagedRange, JournalCommand, JournalEnd
 from ..kahadb.remaining_messages import MessageCounts, RecoverySimulation
@@ -230,7 +230,7 @@ def inspect_store_journal(store_directory: str) -> StoreInspection:
     return StoreInspection(
         files=files,
         index=index,
-        index_lacks=missing_journal_files(store_directory),
+        index_lacks=missing_journal_file_names(store_directory),
         end=(f"db-{tail.file}.log" if files else "", tail.offset),
         counts=scan.recovery.message_counts_after_recovery(None),
         damages=_damages(tail.places, scan),

@@ -145,7 +145,7 @@ def _install_version(
     validate: Check | None = None,
 ) -> InstallationOutcome:
     current, name = layout.current_version(), layout.current_version_name()
-    drift = current.drifted_files(owners.of) if current else {}
+    drift = current.drift_kind_by_file(owners.of) if current else {}
     changed = changed_file_paths(current, tree, drift)
     if not check:
         _remove_leftovers(layout)
@@ -232,7 +232,7 @@ def _version_name(layout: ConfigurationPaths, tree: Mapping[str, ConfigurationFi
 
 def _is_intact(layout: ConfigurationPaths, name: str, tree: Mapping[str, ConfigurationFile], owners: Owners) -> bool:
     installed = read_installed_configuration(layout.directory(name))
-    if installed is None or installed.tree != tree_sha256(tree) or installed.drifted_files(owners.of):
+    if installed is None or installed.tree != tree_sha256(tree) or installed.drift_kind_by_file(owners.of):
         return False
     return all(
         owners.directory.fits(os.lstat(directory)) for directory, _unused, _unused in os.walk(installed.directory)
@@ -306,7 +306,7 @@ def _switch_to_version(
 
 
 def _remove_leftovers(layout: ConfigurationPaths) -> None:
-    for path in layout.leftover_paths():
+    for path in layout.paths_left_by_interrupted_installs():
         disk.remove_tree_or_file(path)
 
 

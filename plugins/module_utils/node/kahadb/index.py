@@ -95,7 +95,7 @@ def _read_root(path: str) -> bytes:
         return b""
 
 
-def missing_journal_files(store: str) -> tuple[str, ...]:
+def missing_journal_file_names(store: str) -> tuple[str, ...]:
     """Return the names of the journal files that a kahaDB store's index requires and that are missing.
 
     Raises OSError.
@@ -111,7 +111,7 @@ def describe_unusable_index(store: str) -> str:
 
     An index with an incomplete page 0 counts as missing unless ``db.redo`` restores the page. Raises OSError.
     """
-    missing = missing_journal_files(store)
+    missing = missing_journal_file_names(store)
     if missing:
         files = "data file" if len(missing) == 1 else "data files"
         return (

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from ..errors import NodeError
 from ..files.untrusted_paths import Directory, open_directory, open_file
 from ..protocols import read_varint_and_next_offset
-from .protocol_buffers import field_offsets, read_field_within_size_limit
+from .protocol_buffers import field_bytes_within_size_limit, field_offsets
 
 MAX_FILE = 4 << 30
 """Maximum bytes of a data file: a broker counts them in 31 bits, so it writes no larger file."""
@@ -321,7 +321,7 @@ def _is_batch_cut(data: mmap.mmap, at: int) -> bool:
     return is_batch and not checksum and size > len(data) - at - _CONTROL.size
 
 
-def offset_of_cut_batch(path: str) -> int | None:
+def start_offset_of_truncated_last_batch(path: str) -> int | None:
     """Return the offset of the batch without a checksum inside of which a kahaDB data file ends; None without one.
 
     Only the ends of two kinds of files are read: a file whose first batch has a checksum is of a release that writes
@@ -450,16 +450,16 @@ def _parse_destination(data: mmap.mmap, at: int, end: int) -> str:
         if field == 1:
             kind = read_varint_and_next_offset(data, start)[0]
         elif field == 2:
-            name = read_field_within_size_limit(data, start, stop).decode(errors="surrogateescape")
+            name = field_bytes_within_size_limit(data, start, stop).decode(errors="surrogateescape")
     return f"{kind}:{name}"
 
 
 def _parse_transaction(data: mmap.mmap, at: int, end: int) -> tuple[bytes, bool]:
     for field, start, stop in field_offsets(data, at, end):
         if field in (1, 2):
-            return read_field_within_size_limit(data, start, stop), field == 2
+            return field_bytes_within_size_limit(data, start, stop), field == 2
     return b"?", False
 
 
 def _decode_field(data: mmap.mmap, field_span: tuple[int, int] | None) -> str:
-    return read_field_within_size_limit(data, *field_span).decode(errors="surrogateescape") if field_span else ""
+    return field_bytes_within_size_limit(data, *field_span).decode(errors="surrogateescape") if field_span else ""

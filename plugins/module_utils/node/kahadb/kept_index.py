@@ -29,7 +29,7 @@ from . import journal
 from .index import INDEX, index_file_inodes_sizes_and_times, journal_file_numbers_for_recovery, recovery_start_position
 from .index_pages import IndexPageError
 from .indexed_subscriptions import subscriptions_in_index
-from .moved_subscriptions import replace_moved_subscription_records
+from .moved_subscriptions import replace_moved_subscriptions_by_trace_records
 
 DIRECTORY = "kept-index"
 """The name of the directory, in a kahaDB store, with the kept copy of the index and the kept data files."""
@@ -173,7 +173,7 @@ class KeptIndex:
         pages = os.path.join(self._copy, INDEX[0])
         if start := recovery_start_position(pages):
             with suppress(IndexPageError):
-                replace_moved_subscription_records(target, start, subscriptions_in_index(pages))
+                replace_moved_subscriptions_by_trace_records(target, start, subscriptions_in_index(pages))
         disk.sync_directory(target)
         clear_index()
         self._copy_index_to(target)

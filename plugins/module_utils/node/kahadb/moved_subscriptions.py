@@ -23,7 +23,7 @@ _RECORD = struct.Struct(">iB")
 _SHORTEST_FIELD = 2
 
 
-def replace_moved_subscription_records(
+def replace_moved_subscriptions_by_trace_records(
     store: str, start: tuple[int, int], known_subscriptions: set[tuple[str, str]]
 ) -> int:
     """Replace the subscription records that kahaDB's cleanup moved by trace records, and return their number.

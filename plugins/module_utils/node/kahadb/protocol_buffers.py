@@ -14,7 +14,7 @@ MAX_NAME = 1 << 20
 _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
 
 
-def read_field_within_size_limit(data: mmap.mmap, start: int, end: int) -> bytes:
+def field_bytes_within_size_limit(data: mmap.mmap, start: int, end: int) -> bytes:
     """Return the bytes of a protocol buffer's field between two offsets; raise ValueError above 1 MiB (``MAX_NAME``).
 
     The field contains a name or an id. A longer field is no name or id, and must not be copied into memory.

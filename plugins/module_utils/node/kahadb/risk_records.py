@@ -81,7 +81,7 @@ NO_RISK = RebuildRisk({}, is_complete=True)
 
 
 @dataclass(frozen=True)
-class RebuildRiskRecord:
+class RebuildMessageLossRiskRecord:
     """A record of the risk of losing messages by the rebuild of a store's index at a start of its broker.
 
     The time of the start is included. The record is in the store's directory; ``time`` is in seconds since the epoch.
@@ -154,7 +154,7 @@ def record_rebuild_risk(directory: str, store: str, reason: str, risk: RebuildRi
     return path
 
 
-def read_newest_risk_records_of_store(store_directory: str) -> list[RebuildRiskRecord]:
+def read_newest_risk_records_of_store(store_directory: str) -> list[RebuildMessageLossRiskRecord]:
     """Read the newest 100 risk records of one store, and return them as a list, oldest first.
 
     They are recorded risks of losing messages by a rebuild of the store's index. ``store_directory`` is the store, or
@@ -175,7 +175,7 @@ def read_newest_risk_records_of_store(store_directory: str) -> list[RebuildRiskR
     return records
 
 
-def _parse_record(path: str, content: bytes) -> RebuildRiskRecord:
+def _parse_record(path: str, content: bytes) -> RebuildMessageLossRiskRecord:
     """Return the risk record (a recorded risk of losing messages) in a file. Raises ValueError for other content."""
     try:
         fields = parse_untrusted_json(content)
@@ -191,6 +191,6 @@ def _parse_record(path: str, content: bytes) -> RebuildRiskRecord:
         if not is_valid:
             raise ValueError(path)
         risk = RebuildRisk(messages, fields["complete"] is True)
-        return RebuildRiskRecord(path, float(moment), fields["store"], risk, max(0, more or 0))
+        return RebuildMessageLossRiskRecord(path, float(moment), fields["store"], risk, max(0, more or 0))
     except (KeyError, TypeError, AttributeError):
         raise ValueError(path) from None

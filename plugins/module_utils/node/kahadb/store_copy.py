@@ -28,7 +28,7 @@ from typing import Any
 
 from ..errors import NodeError
 from ..files.untrusted_paths import Directory, UntrustedPathError, open_directory
-from ..foreign_data import decompress_base64_text
+from ..foreign_data import decompress_base64_to_bytes
 from ..process.system_accounts import SystemAccount, account_for_renames_in_directory, account_to_access_path_as, run_as
 from . import resync_plans, store_files
 from .resync_plans import StoreReplacementPlan
@@ -161,7 +161,7 @@ def is_replacement_unfinished(store: str, user: str | None = None) -> bool:
         return False
 
 
-def prepare_staging_directory(store: str, files: Manifest, user: str | None = None) -> dict[str, int]:
+def prepare_staging_and_list_missing_files(store: str, files: Manifest, user: str | None = None) -> dict[str, int]:
     """Create the staging directory for a copy of the other node's kahaDB store, and return what it lacks.
 
     The result has, by name, each missing or incomplete file with the offset from which it must still be transferred.
@@ -179,7 +179,7 @@ def prepare_staging_directory(store: str, files: Manifest, user: str | None = No
     run_as(location.keeper, _create_staging_directory, location, prefix, staging, 0o750 if mode is None else mode)
     incomplete_files: dict[str, int] = run_as(
         location.owner,
-        store_files.copy_unchanged_files_to_staging,
+        store_files.copy_unchanged_files_and_return_missing,
         location.store,
         location.path_in_parent_directory(staging),
         dict(files),
@@ -239,7 +239,7 @@ def unpack_chunk(data: str) -> bytes:
     Raises NodeError for text that is not a chunk, or too large.
     """
     try:
-        return decompress_base64_text(data, CHUNK)
+        return decompress_base64_to_bytes(data, CHUNK)
     except ValueError as error:
         raise NodeError(
             f"a part of the copied store was damaged in transfer ({error}), so the store of this host was not "

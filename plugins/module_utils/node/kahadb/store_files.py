@@ -130,7 +130,7 @@ def allocated_bytes(store: str) -> int:
     return total
 
 
-def copy_unchanged_files_to_staging(store: str, staging: str, files: Manifest) -> dict[str, int]:
+def copy_unchanged_files_and_return_missing(store: str, staging: str, files: Manifest) -> dict[str, int]:
     """Copy the files that are identical in the old and the new store from the old store into the staging directory.
 
     The new store is described by the manifest ``files`` of the other node's store. Returns the files that must still be

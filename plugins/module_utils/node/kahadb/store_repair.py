@@ -10,13 +10,13 @@ from contextlib import ExitStack
 
 from ..errors import NodeError
 from ..host_paths import MKAHADB_STORE_NAME
-from .cut_batch import has_cut_batch, remove_cut_batch
+from .incomplete_batch import has_incomplete_batch, remove_incomplete_batch_at_journal_end
 from .index import (
     INDEX,
     UNUSABLE_SUFFIX,
     describe_unusable_index,
     hold_store_lock_if_free,
-    missing_journal_files,
+    missing_journal_file_names,
     move_index_aside,
 )
 from .journal_end_check import describe_missing_journal_end
@@ -56,7 +56,9 @@ def _repair_store(store: str, root: str, *, accept_loss: bool) -> Iterator[str]:
         with ExitStack() as stack:
             # A running broker may change the store during the checks, so that they are repeated with the lock.
             if stack.enter_context(hold_store_lock_if_free(store, root)):
-                yield from filter(None, (remove_cut_batch(store), describe_missing_journal_end(store)))
+                yield from filter(
+                    None, (remove_incomplete_batch_at_journal_end(store), describe_missing_journal_end(store))
+                )
     if created_file := begin_data_file_unless_locked(store, root):
         yield (
             f"the empty data file {created_file} was created in the store {store}, so that the broker writes new "
@@ -68,7 +70,7 @@ def _repair_store(store: str, root: str, *, accept_loss: bool) -> Iterator[str]:
 def _may_lack_journal_end(store: str) -> bool:
     """Return whether the end of a store's journal is incomplete, or cannot be checked while a broker changes it."""
     try:
-        return has_cut_batch(store) or bool(describe_missing_journal_end(store))
+        return has_incomplete_batch(store) or bool(describe_missing_journal_end(store))
     except (NodeError, OSError):
         return True
 
@@ -100,7 +102,7 @@ def _replace_index(store: str, *, accept_loss: bool) -> Iterator[str]:
             f"If the publishers still have these messages, publish them again. Then delete the file {path}, which "
             "lists these subscriptions"
         )
-    if missing_journal_files(store):
+    if missing_journal_file_names(store):
         move_index_aside(store)
         yield (
             f"{problem}. This index was renamed to {INDEX[0]}{UNUSABLE_SUFFIX}, and the broker builds a new one "

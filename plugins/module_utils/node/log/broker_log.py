@@ -17,7 +17,7 @@ from datetime import datetime
 from ..files.untrusted_paths import UntrustedPathError, open_directory, open_file_owned_by_directory_owner_or_root
 from ..host_paths import BROKER_LOG
 from ..masking import mask_and_shorten
-from .broker_run import BrokerRun, Phase
+from .broker_run import BrokerRun, LoggedBrokerPhase
 from .kinds import COMPARED
 from .log_layouts import READABLE_LAYOUTS
 from .log_records import Record, parse_log
@@ -44,7 +44,7 @@ _MIN_MESSAGE_CHARACTERS = 120
 _MAX_BYTES = 4 << 20
 
 
-def read_broker_phase(data_directory: str, since: float) -> Phase:
+def read_broker_phase(data_directory: str, since: float) -> LoggedBrokerPhase:
     """Return the phase of a broker, such as starting or started, from the log in its data directory.
 
     Records older than ``since`` (epoch seconds) are skipped. The file is ``activemq.log``.
@@ -52,7 +52,7 @@ def read_broker_phase(data_directory: str, since: float) -> Phase:
     return phase_of_process_since(read_log_records(data_directory, since), since)
 
 
-def phase_of_process_since(records: Sequence[Record], since: float) -> Phase:
+def phase_of_process_since(records: Sequence[Record], since: float) -> LoggedBrokerPhase:
     """Return the phase of the broker process that began at ``since``, from log records.
 
     ``since`` is in epoch seconds. Pure.
@@ -213,7 +213,7 @@ def log_time_to_epoch_seconds(local_time: datetime, until: float) -> float:
     return second if first < second <= until + _TIME_TOLERANCE else first
 
 
-def phase_after_records(records: Iterable[Record]) -> Phase:
+def phase_after_records(records: Iterable[Record]) -> LoggedBrokerPhase:
     """Return the phase of a broker (starting, waiting, started …) after it wrote the given log records.
 
     Pure.

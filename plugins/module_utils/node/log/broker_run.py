@@ -25,7 +25,7 @@ _REMOTE_SOCKET = re.compile(r"\w[\w+.-]*://(?P<name>[^/]*?)(?:/(?P<address>[^/]+
 
 
 @dataclass(frozen=True)
-class Phase:
+class LoggedBrokerPhase:
     """The phase of a broker's run that its log shows, such as starting or started.
 
     ``name``: one of ``PhaseName``, or unknown. ``message`` is the record that shows the phase, ``time`` its local time.
@@ -38,7 +38,7 @@ class Phase:
     has_started: bool = False
 
 
-UNKNOWN = Phase("unknown")
+UNKNOWN = LoggedBrokerPhase("unknown")
 
 
 @dataclass(frozen=True)
@@ -104,13 +104,13 @@ class BrokerRun:
         return tuple(self._bridges.values())
 
     @property
-    def logged_phase(self) -> Phase:
+    def logged_phase(self) -> LoggedBrokerPhase:
         """The phase of a broker that its log shows; unknown while the log shows none.
 
         The newest log record counts.
         """
         record = self._phase_record
-        return Phase(self.phase, record.message, record.time, self.has_started) if record else UNKNOWN
+        return LoggedBrokerPhase(self.phase, record.message, record.time, self.has_started) if record else UNKNOWN
 
     def apply_records(self, records: Iterable[Record]) -> BrokerRun:
         """Apply the next log records, in order, to the state of the broker's run, and return it."""

@@ -95,7 +95,7 @@ class LogLineRewriter:
         self._zone = zone
         self._last_object_time = ""
 
-    def rewrite_to_default_layout(self, line: str) -> list[str]:
+    def lines_in_default_layout(self, line: str) -> list[str]:
         """Rewrite a line of a broker's log from another layout, such as JSON, to ActiveMQ's default layout.
 
         Returns the resulting lines. ``line`` is without its end. A JSON object with a stack has several. A line that is

@@ -152,7 +152,7 @@ class IncrementalLogParser:
 
     def _parse_line(self, line: str) -> Iterator[Record]:
         self._line_number += 1
-        for rewritten in self._rewriter.rewrite_to_default_layout(line):
+        for rewritten in self._rewriter.lines_in_default_layout(line):
             yield from self._parse_rewritten_line(rewritten)
 
     def _parse_rewritten_line(self, line: str) -> Iterator[Record]:

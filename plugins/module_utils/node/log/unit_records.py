@@ -13,7 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 _HUNG = re.compile(r"the broker is hung: \d+ checks in (?P<seconds>\d{1,6}) s got no answer; (?P<reason>.*?), and ")
-"""The beginning of ``hang_detection.hung_broker_message``; ``seconds`` since the first check without an answer."""
+"""The beginning of ``hang_detection.format_hung_broker_message``.
+
+``seconds`` is the time since the first check without an answer.
+"""
 KILL_FAILED = "the watchdog could not kill process"
 """The beginning of the watchdog's record of a failed kill."""
 HEALTHY_AGAIN = "the broker is healthy again: "

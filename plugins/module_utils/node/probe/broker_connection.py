@@ -87,7 +87,7 @@ class BrokerConnection:
         certificate = self._connection.getpeercert(True) if isinstance(self._connection, ssl.SSLSocket) else None
         return certificate or b""
 
-    def login_if_broker_verified(self, login: Login) -> Login:
+    def credentials_if_broker_verified(self, login: Login) -> Login:
         """Return the login if the broker at the other end of the connection is verified, else an empty login.
 
         The login of probes is also returned for a connection to another host without TLS.

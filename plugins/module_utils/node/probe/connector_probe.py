@@ -226,7 +226,7 @@ _UNVERIFIED_TLS = "the broker answers over TLS, but its certificate cannot be ve
 def _probe_stomp(connection: BrokerConnection, login: Login) -> str:
     if connection.is_encrypted and not connection.is_verified:
         return _UNVERIFIED_TLS
-    login, exchange = connection.login_if_broker_verified(login), connection.exchange
+    login, exchange = connection.credentials_if_broker_verified(login), connection.exchange
     token = os.urandom(8).hex()
     destination = f"/topic/{random_probe_topic()}"
     client = StompClient(exchange)
@@ -273,7 +273,7 @@ _OLD_REFUSED_LOGIN_CODES = (3, *_REFUSED_LOGIN_CODES)
 def _probe_mqtt(connection: BrokerConnection, login: Login, refused_logins: tuple[int, ...]) -> str:
     if connection.is_encrypted and not connection.is_verified:
         return _UNVERIFIED_TLS
-    login, exchange = connection.login_if_broker_verified(login), connection.exchange
+    login, exchange = connection.credentials_if_broker_verified(login), connection.exchange
     account = f"the account {login.username!r}" if login.username else "a client without a user name"
     token = os.urandom(8).hex().encode()
     topic = random_probe_topic().replace(".", "/")

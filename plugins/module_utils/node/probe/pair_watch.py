@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
-from ..config.broker_configuration import read_deployed_configuration, scheme_host_and_port
+from ..config.broker_configuration import read_deployed_broker_settings, scheme_host_and_port
 from ..config.probe_account import Login
 from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
@@ -96,7 +96,7 @@ def _read_login(base: str) -> Login:
     """Return the account of probes at the broker of a directory, or another account where it has none."""
     layout = ConfigurationPaths(os.path.abspath(base))
     try:
-        deployed = read_deployed_configuration(layout, layout.current_version_name())
+        deployed = read_deployed_broker_settings(layout, layout.current_version_name())
         return deployed.probe_login if deployed.probe_login.username else deployed.login
     except (OSError, ParseError) as error:
         raise NodeError(

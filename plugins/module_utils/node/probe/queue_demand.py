@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from ..config.broker_configuration import read_deployed_configuration
+from ..config.broker_configuration import read_deployed_broker_settings
 from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
 from ..protocols import protocol_name_of_scheme
@@ -38,7 +38,7 @@ def subscribe_to_queues(base: str, queues: Iterable[str], seconds: float) -> dic
     name = layout.current_version_name()
     if name is None:
         raise NodeError(f"{layout.current} does not exist, so no broker is configured: run the playbook site first")
-    deployed = read_deployed_configuration(layout, name)
+    deployed = read_deployed_broker_settings(layout, name)
     listener = next(
         (candidate for candidate in deployed.listeners if protocol_name_of_scheme(candidate.scheme) == "stomp"), None
     )
@@ -50,7 +50,7 @@ def subscribe_to_queues(base: str, queues: Iterable[str], seconds: float) -> dic
         connection = connect_to_broker(listener.scheme, listener.address, _TIMEOUT, _MAX_BYTES, expected)
         with connection.exchange as exchange:
             client = StompClient(exchange)
-            client.send_frame("CONNECT", connect_headers(connection.login_if_broker_verified(deployed.login)))
+            client.send_frame("CONNECT", connect_headers(connection.credentials_if_broker_verified(deployed.login)))
             _check_command(client.read_frame(), "CONNECTED")
             for number, queue in enumerate(subscribed):
                 headers = {

@@ -14,7 +14,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..config.broker_configuration import read_deployed_configuration
+from ..config.broker_configuration import read_deployed_broker_settings
 from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
 from ..fence.shared_store import FenceError, current_store_directory
@@ -50,7 +50,7 @@ def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
     broker's account, or as the account that owns it. Raises NodeError for what cannot be counted.
     """
     layout = ConfigurationPaths(os.path.abspath(base))
-    deployed = read_deployed_configuration(layout, layout.current_version_name())
+    deployed = read_deployed_broker_settings(layout, layout.current_version_name())
     store = deployed.store
     if not store or deployed.persistence["kind"] != "kahaDB":
         raise NodeError(

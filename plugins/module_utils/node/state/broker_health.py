@@ -139,7 +139,7 @@ def _drift_descriptions(version: InstalledVersion) -> list[str]:
 
     Owners and modes are not compared.
     """
-    differences = version.drifted_files(lambda _mode: Owner())
+    differences = version.drift_kind_by_file(lambda _mode: Owner())
     return [
         f"{path} {differences[path].value}"
         for path in sorted(differences)

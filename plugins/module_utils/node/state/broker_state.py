@@ -14,14 +14,14 @@ from typing import Any
 from xml.etree.ElementTree import ParseError
 
 from ..config import pending_restart
-from ..config.broker_configuration import DeployedBrokerSettings, read_deployed_configuration
+from ..config.broker_configuration import DeployedBrokerSettings, read_deployed_broker_settings
 from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
 from ..fence.shared_store import shared_store_directory
 from ..host_paths import BROKER_LOG
 from ..judge import Evidence, conclude_state
 from ..log import broker_log
-from ..log.broker_run import Phase
+from ..log.broker_run import LoggedBrokerPhase
 from ..log.log_records import Record
 from ..masking import mask_text
 from ..observer import observe_broker, probe_connectors_until_first_silent
@@ -202,7 +202,7 @@ def _gather_once(
 
 def _read_deployed_settings(layout: ConfigurationPaths, name: str | None) -> DeployedBrokerSettings:
     try:
-        return read_deployed_configuration(layout, name)
+        return read_deployed_broker_settings(layout, name)
     except (OSError, ParseError) as error:
         raise NodeError(
             f"the broker's configuration {layout.directory(name or '')}/conf/activemq.xml cannot be read "
@@ -276,7 +276,7 @@ def _describe_end(unit: Mapping[str, str], error: str) -> str:
     return f"{end_text}. The last error of the broker is: {error}" if error else end_text
 
 
-def _local_time(phase: Phase) -> str | None:
+def _local_time(phase: LoggedBrokerPhase) -> str | None:
     """Return the time of the log record that shows a broker's phase, as the log has it but without milliseconds."""
     return f"{phase.time:%Y-%m-%d %H:%M:%S}" if phase.time else None
 

@@ -20,7 +20,7 @@ from ..errors import NodeError
 from ..judge import SERVING
 from ..log.bridge_breaks import flapping_bridges
 from ..log.broker_log import log_time_to_epoch_seconds, unreadable_log_reason
-from ..log.broker_run import Phase
+from ..log.broker_run import LoggedBrokerPhase
 from ..log.log_records import Record
 from ..masking import mask_and_shorten, mask_text
 from ..printable import escape_unprintable
@@ -127,7 +127,7 @@ def _shorten_message(message: str) -> str:
     return escape_unprintable(mask_and_shorten(" ".join(message.split()), _MAX_CHARACTERS))
 
 
-def _state_since(state: str, phase: Phase, started: float) -> float | None:
+def _state_since(state: str, phase: LoggedBrokerPhase, started: float) -> float | None:
     """Return since when a broker is in its state: the time of the log record that shows it, else its start time."""
     if state in SERVING and phase.name == "started" and phase.time:
         return log_time_to_epoch_seconds(phase.time, time.time())

@@ -13,7 +13,7 @@ import time
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
-from ..config.broker_configuration import read_deployed_configuration
+from ..config.broker_configuration import read_deployed_broker_settings
 from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
 from ..log import broker_log
@@ -103,7 +103,7 @@ def _find_active_broker(layout: ConfigurationPaths, unit: str | None) -> Process
 
 def _is_listening(layout: ConfigurationPaths, process: Process) -> bool:
     try:
-        listeners = read_deployed_configuration(layout, layout.current_version_name()).listeners
+        listeners = read_deployed_broker_settings(layout, layout.current_version_name()).listeners
     except (OSError, ParseError):
         return False
     return bool(

@@ -110,7 +110,7 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "java_failure": None if java else reason_for_unknown_java_version(parameters["java"]),
         "store_filesystem": mount.kind if mount else None,
         "store_mount_options": list(mount.options) if mount else [],
-        "store_capacity": bytes_usable_by_store(directory) if directory else None,
+        "store_capacity": store_size_plus_free_space(directory) if directory else None,
         "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         # only options that a rule reads, because others may contain passwords
         "java_options": [word for word in process.command if "FileLock" in word] if process else [],
@@ -234,7 +234,7 @@ def mount_of(path: str, mounts_text: str) -> Mount | None:
     return mount
 
 
-def bytes_usable_by_store(directory: str) -> int | None:
+def store_size_plus_free_space(directory: str) -> int | None:
     """Return the number of bytes that a broker's store can use: its present size and the free space of its disk.
 
     Returns None if unknown.

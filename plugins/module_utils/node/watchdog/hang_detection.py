@@ -182,7 +182,7 @@ def can_kill_again(kills: Sequence[float], now: float) -> bool:
     return len([moment for moment in kills if now - moment < KILLS_WITHIN]) < MAX_KILLS
 
 
-def hung_broker_message(text: str, *, action: str, ha: str, unit: str, seconds: float, kills: bool) -> str:
+def format_hung_broker_message(text: str, *, action: str, ha: str, unit: str, seconds: float, kills: bool) -> str:
     """Return a watchdog's log message about a hung broker.
 
     It has the state, the watchdog's action, and what the operator can do.

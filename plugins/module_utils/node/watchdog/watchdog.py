@@ -20,7 +20,7 @@ from typing import NoReturn
 from xml.etree.ElementTree import ParseError
 
 from ..config import pending_restart
-from ..config.broker_configuration import DeployedBrokerSettings, Listener, read_deployed_configuration
+from ..config.broker_configuration import DeployedBrokerSettings, Listener, read_deployed_broker_settings
 from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
 from ..fence.shared_store import shared_store_directory
@@ -28,7 +28,7 @@ from ..files import disk
 from ..judge import Evidence
 from ..kahadb.risk_records import read_newest_risk_records_of_store
 from ..log import broker_log
-from ..log.broker_run import Phase
+from ..log.broker_run import LoggedBrokerPhase
 from ..log.unit_records import HEALTHY_AGAIN, KILL_FAILED
 from ..observer import observe_broker, probe_connectors_together
 from ..printable import escape_unprintable
@@ -161,7 +161,7 @@ class Watchdog:
             slave = has_connected_client(self._replication_connector(deployed))
         return hang_detection.WatchdogSample(evidence, slave)
 
-    def _read_phase(self, process: Process) -> Phase:
+    def _read_phase(self, process: Process) -> LoggedBrokerPhase:
         return broker_log.read_broker_phase(self._layout.data, process.start_time)
 
     def _find_process(self) -> Process | None:
@@ -182,7 +182,7 @@ class Watchdog:
         pending = pending_restart.pending_restart_of_process(self._layout, process)
         name = pending.previous if pending and pending.previous else self._layout.current_version_name()
         if self._configuration is None or self._configuration[0] != name:
-            self._configuration = (name, read_deployed_configuration(self._layout, name))
+            self._configuration = (name, read_deployed_broker_settings(self._layout, name))
         return self._configuration[1]
 
     def _probe_connectors(self, deployed: DeployedBrokerSettings, expected: ExpectedBroker) -> dict[str, ProbeAnswer]:
@@ -211,7 +211,7 @@ class Watchdog:
         options = self._options
         kills = read_kill_times_in_seconds_since_boot(self._kills_path)
         allowed = hang_detection.can_kill_again(kills, now)
-        line = hang_detection.hung_broker_message(
+        line = hang_detection.format_hung_broker_message(
             diagnosis.text,
             action=options.action,
             ha=options.ha,

@@ -270,7 +270,7 @@ def _add_junit_case(suite: etree._Element, report: CheckReport, finding: Finding
     case = etree.SubElement(
         suite, "testcase", classname=_visible(finding_subject(finding)), name=_visible(finding.rule)
     )
-    position = report.shown_position(finding)
+    position = report.shown_position_text(finding)
     position_prefix = f"{position}: " if position else ""
     reason_line = f"why: {finding.why}\n" if finding.why else ""
     text = _visible(f"{position_prefix}{finding.message}\n{reason_line}fix: {finding.fix}")

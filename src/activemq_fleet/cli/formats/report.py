@@ -90,7 +90,7 @@ class CheckReport:
             return source.file, source.line, None
         return _path_in_output_directory(finding), finding.line, finding.column
 
-    def shown_position(self, finding: Finding) -> str:
+    def shown_position_text(self, finding: Finding) -> str:
         """Return the file and line of a finding as the report shows them, such as ``FILE:LINE (FILE:LINE:COLUMN)``.
 
         The text consists of the variable's position in the inventory, and the position in the rendered file. A finding

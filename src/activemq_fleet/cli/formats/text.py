@@ -86,7 +86,7 @@ def _position_text(report: CheckReport, findings: Sequence[Finding]) -> str | No
 
     Columns of a rendered file differ where hosts' names differ in length.
     """
-    places = dict.fromkeys(place for finding in findings if (place := report.shown_position(finding)))
+    places = dict.fromkeys(place for finding in findings if (place := report.shown_position_text(finding)))
     if len(places) == 1:
         return next(iter(places))
     file = findings[0].file

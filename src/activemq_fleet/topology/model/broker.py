@@ -237,7 +237,7 @@ class Broker:
         return self.settings.ha_profile
 
     @property
-    def discovery_method(self) -> Discovery:
+    def bridge_discovery_method(self) -> Discovery:
         """The method by which the broker's bridges discover other brokers, such as ``multicast``."""
         return discovery_method_of(self.settings, self.release)
 
@@ -276,7 +276,7 @@ class Broker:
         return self.settings.fence == "command" and self.ha_profile.shares_store_directory
 
     @property
-    def link_end_name(self) -> str:
+    def name_as_link_end(self) -> str:
         """The name by which links refer to the broker: that of its pair, or its short host name if it has no peer.
 
         If another broker without a peer has the same short host name, it is the whole host name.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import InputError, names_to_text
 from activemq_fleet.findings import Finding
-from activemq_fleet.naming import DEFAULT_PATTERN, hosts_with_name
+from activemq_fleet.naming import DEFAULT_PATTERN, hosts_with_full_or_short_name
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.profiles import HighAvailabilityProfile
 from activemq_fleet.settings.connectors_and_links import LinkSettings
@@ -55,7 +55,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class LinkEnd:
+class PairOrSingleBroker:
     """An end of network links: a pair, or a broker without a peer.
 
     ``brokers`` are in the order of dialling, preferred master first.
@@ -123,7 +123,7 @@ def groups_of(brokers: Iterable[Broker]) -> tuple[Group, ...]:
 
 def pair_and_single_broker_count_texts(brokers: Iterable[Broker]) -> list[str]:
     """Return the numbers of pairs and single brokers as a list of texts, such as ``["2 pairs", "1 single broker"]``."""
-    has_peer = {broker.link_end_name: broker.ha_profile.has_peer for broker in brokers}
+    has_peer = {broker.name_as_link_end: broker.ha_profile.has_peer for broker in brokers}
     pairs = sum(has_peer.values())
     numbers = {"pair": pairs, "single broker": len(has_peer) - pairs}
     return [count_with_noun(number, noun) for noun, number in numbers.items() if number]
@@ -233,7 +233,7 @@ class Fleet:
         """
         if host in self._by_host:
             return self._by_host[host]
-        short = hosts_with_name(host, self._by_host)
+        short = hosts_with_full_or_short_name(host, self._by_host)
         if len(short) == 1:
             return self._by_host[short[0]]
         if host in self.pairs_by_name:

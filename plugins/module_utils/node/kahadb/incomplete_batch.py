@@ -25,13 +25,13 @@ _LOSS_AND_REMEDY = (
 )
 
 
-def remove_cut_batch(store: str) -> str:
+def remove_incomplete_batch_at_journal_end(store: str) -> str:
     """Remove the incomplete batch at the end of a kahaDB store's journal; return a description, or "" without one.
 
     The data file is replaced by a new file, so that hard links to the old file, such as those of an earlier generation,
     keep the batch. No broker may use the store. Raises NodeError, OSError.
     """
-    path_and_offset = _find_cut_batch(store)
+    path_and_offset = _find_incomplete_batch(store)
     if path_and_offset is None:
         return ""
     path, offset = path_and_offset
@@ -47,13 +47,13 @@ def remove_cut_batch(store: str) -> str:
     )
 
 
-def describe_cut_batch_in_copied_store(store: str) -> str:
+def describe_incomplete_batch_not_copied(store: str) -> str:
     """Describe the incomplete batch at the end of the journal of a kahaDB store that was copied without this batch.
 
     Returns "" without such a batch. An error of the check, which must not prevent a start, is described, too.
     """
     try:
-        path_and_offset = _find_cut_batch(store)
+        path_and_offset = _find_incomplete_batch(store)
     except (NodeError, OSError) as error:
         return f"the end of the journal of the store {store} was not checked: {error}"
     if path_and_offset is None:
@@ -66,14 +66,14 @@ def describe_cut_batch_in_copied_store(store: str) -> str:
     )
 
 
-def has_cut_batch(store: str) -> bool:
+def has_incomplete_batch(store: str) -> bool:
     """Return whether a kahaDB store's journal ends inside of a batch without a checksum. Raises NodeError, OSError."""
-    return _find_cut_batch(store) is not None
+    return _find_incomplete_batch(store) is not None
 
 
-def _find_cut_batch(store: str) -> tuple[str, int] | None:
+def _find_incomplete_batch(store: str) -> tuple[str, int] | None:
     """Return the path of the last data file and the offset of the batch inside of which it ends; None without one."""
     name = journal.last_data_file(os.listdir(store)) if os.path.isdir(store) else ""
     path = os.path.join(store, name)
-    offset = journal.offset_of_cut_batch(path) if name else None
+    offset = journal.start_offset_of_truncated_last_batch(path) if name else None
     return None if offset is None else (path, offset)

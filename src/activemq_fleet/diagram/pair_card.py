@@ -119,7 +119,7 @@ class CardStyle:
         return min(max(self.least_width, *widths), _MAXIMUM_WIDTH)
 
 
-class Card:
+class PairCard:
     """The card that shows a broker pair in a picture of a fleet.
 
     Its content is drawn when it is created, which also measures its size.
