@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
+
+_TTL = re.compile(r"-1|[1-9][0-9]{0,5}")
+"""A TTL that activemq_network_ttl accepts."""
 
 
 @rule("N064", "error", each="networkConnector", needs="@networkTTL @messageTTL")
@@ -55,11 +59,16 @@ def network_ttl_replaces_other_ttls(link: Element) -> Iterator[Problem]:
     replaced = [
         name for name in ("consumerTTL", "messageTTL") if network_ttl and link.get(name, network_ttl) != network_ttl
     ]
-    fix = (
-        "set activemq_network_ttl, or ttl of the link in activemq_links, to {consumer: "
-        f"{link.get('consumerTTL', network_ttl)}, message: {link.get('messageTTL', network_ttl)}}}, and remove "
-        f"{' and '.join(replaced)} from activemq_xml_fragments. Or only remove {' and '.join(replaced)}"
-    )
+    ttls = [link.get(name, network_ttl) for name in ("consumerTTL", "messageTTL")]
+    fix = f"remove {' and '.join(replaced)} from activemq_xml_fragments"
+    if all(map(_TTL.fullmatch, ttls)):
+        is_rendered = any(str(planned.network_ttl) == network_ttl for planned in planned_links)
+        removed = replaced if is_rendered else ["networkTTL", *replaced]  # The fragment sets another networkTTL.
+        fix = (
+            "set activemq_network_ttl, or ttl of the link in activemq_links, to {consumer: "
+            f"{ttls[0]}, message: {ttls[1]}}}, and remove {' and '.join(removed)} from activemq_xml_fragments. Or only "
+            f"remove {' and '.join(replaced)}"
+        )
     for name in replaced:
         yield link.problem(
             f"{name}={link.get(name)} of link {link.get('name')} has no effect: networkTTL={network_ttl} replaces it",

@@ -292,3 +292,26 @@ def test_ttl_of_fragment_that_rendered_network_ttl_replaces_is_reported(
         "messageTTL from activemq_xml_fragments. Or only remove messageTTL"
     )
     assert [finding.fix for finding in findings] == ([fix] if is_reported else [])
+
+
+@pytest.mark.parametrize(
+    ("attributes", "fix"),
+    [
+        (
+            'networkTTL="5" messageTTL="3"',
+            "set activemq_network_ttl, or ttl of the link in activemq_links, to {consumer: 5, message: 3}, and remove "
+            "networkTTL and messageTTL from activemq_xml_fragments. Or only remove messageTTL",
+        ),
+        ('messageTTL="0"', "remove messageTTL from activemq_xml_fragments"),
+        ('messageTTL="${ttl}"', "remove messageTTL from activemq_xml_fragments"),
+    ],
+)
+def test_fix_of_ttl_of_fragment_removes_its_network_ttl_and_names_valid_ttls(attributes: str, fix: str) -> None:
+    xml = f'<networkConnector name="a-mq01-to-a-mq02" {attributes}/>'
+    fragments = [{"parent": "broker/networkConnectors", "xml": xml}]
+    broker = fleet("a-mq01", "a-mq02", network_ttl=2, xml_fragments=fragments).broker("a-mq01-a")
+
+    document = XmlDocument(render_broker(broker)["conf/activemq.xml"])
+    findings = broker_file_findings(broker, document, RuleSelection(select=("N065",)))
+
+    assert [finding.fix for finding in findings] == [fix]
