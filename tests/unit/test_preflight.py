@@ -77,6 +77,14 @@ def test_limits_above_capacity_and_unsynchronized_clock_cause_findings() -> None
     assert rules_of(MachineFacts(clock_synchronised=False)) == []
 
 
+def test_fix_of_heap_above_memory_names_both_variables_that_set_heap() -> None:
+    settings = facts_by_host(heap="4g", java_options=["-Xmx32g"])
+    (finding,) = preflight_findings(settings, {A: MachineFacts(memory=16 << 30)})
+    assert finding.fix == (
+        "lower the heap to less than 16384m: activemq_heap, or -Xmx in activemq_java_options if it is set"
+    )
+
+
 def test_preflight_finding_has_same_format_and_waivers_as_other_findings() -> None:
     facts = {A: mount_facts(f"{SERVER} nfs rw,vers=3 0 0")}
     (finding,) = preflight_findings(facts_by_host(), facts)

@@ -396,7 +396,7 @@ def heap_above_machine_memory(host: HostView) -> Iterator[Problem]:
 
     Why: the JVM starts, and reserves memory only when it uses it. Under load the machine swaps, or Linux kills the
         broker.
-    Fix: lower activemq_heap, or add memory to the machine.
+    Fix: lower activemq_heap, or -Xmx in activemq_java_options if it is set, or add memory to the machine.
     Cannot see: the memory of other programs, and limits of a container.
     Source: measured with Java 17, which started with a heap of 300 GB on a machine with 24 GB
 
@@ -414,7 +414,8 @@ def heap_above_machine_memory(host: HostView) -> Iterator[Problem]:
     if heap is not None and memory is not None and heap > memory:
         yield Problem(
             f"the Java heap is {heap >> 20} MiB, but the machine has only {memory >> 20} MiB of memory",
-            fix=f"set activemq_heap to less than {memory >> 20}m",
+            fix=f"lower the heap to less than {memory >> 20}m: activemq_heap, or -Xmx in activemq_java_options if it "
+            "is set",
         )
 
 
