@@ -9,7 +9,8 @@ import yaml
 from click.testing import CliRunner
 
 from activemq_fleet.adopt import adopt_documents, read_adopted_documents
-from activemq_fleet.adopt.placeholders import read_properties_by_host
+from activemq_fleet.adopt.placeholders import read_adjacent_credentials_properties, read_properties_by_host
+from activemq_fleet.adopt.untrusted_companion_files import CompanionFiles
 from activemq_fleet.cli.adopt import adopt_command
 from activemq_fleet.errors import InputError
 from activemq_fleet.naming import Naming
@@ -126,6 +127,32 @@ def test_accounts_of_credentials_file_become_users_without_passwords(tmp_path: P
     assert (user["name"], user["groups"]) == ("system", ["staff"])
     assert "s3cret-manager" not in adopted_text
     assert "xml_fragments" not in adopted_text
+
+
+def test_value_of_credentials_file_that_xml_cannot_hold_is_left_out(tmp_path: Path) -> None:
+    content = "activemq.password=D4\\foo\nactivemq.username=sys\\\n  tem\n"
+    (tmp_path / "credentials.properties").write_text(content)
+    values = read_adjacent_credentials_properties(tmp_path / "activemq.xml", CompanionFiles(tmp_path))
+    assert values == {"activemq.username": "system"}
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_line_of_java_properties_file_that_ends_with_backslash_is_continued(tmp_path: Path, end: str) -> None:
+    file = tmp_path / "my.properties"
+    lines = ["# comment \\", "NET=static:(tcp://a:61616,\\", "  nio+ssl://b:61617)", "DIR=C:\\\\", "LAST=x\\", ""]
+    file.write_bytes(end.join(lines).encode())
+    assert read_properties_by_host([str(file)], [HUB])[HUB].values == {
+        "NET": "static:(tcp://a:61616,nio+ssl://b:61617)",
+        "DIR": "C:\\",
+        "LAST": "x",
+    }
+
+
+def test_number_of_invalid_line_after_continued_line_is_correct(tmp_path: Path) -> None:
+    file = tmp_path / "my.properties"
+    file.write_text("A=b\\\nc\nno value\n")
+    with pytest.raises(InputError, match=r"my\.properties:3: the line is not of the form"):
+        read_properties_by_host([str(file)], [HUB])
 
 
 def test_property_given_to_adopt_replaces_placeholder_that_has_default(tmp_path: Path) -> None:

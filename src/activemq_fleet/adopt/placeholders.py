@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -38,6 +38,7 @@ _PROPERTY_LINE = re.compile(r"(?:export\s+)?([A-Za-z][A-Za-z0-9._-]*)\s*[=:]\s*(
 _JAVA_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))")
 _JAVA_ESCAPES = MappingProxyType({"t": "\t", "n": "\n", "r": "\r", "f": "\f"})
 _QUOTED_VALUE = re.compile(r"""^(["'])((?:(?!\1).)*)\1$""")
+_NOT_IN_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _MAXIMUM_FILE_BYTES = 1 << 20
 
 
@@ -86,13 +87,16 @@ def read_adjacent_credentials_properties(document: Path, companions: CompanionFi
     """Read the credentials.properties next to an activemq.xml, and return its properties.
 
     There are none if this project rendered that file. Lines and values in forms that only a broker understands are left
-    out, such as ``ENC(…)``.
+    out, such as ``ENC(…)``, and so are values with a character that XML cannot hold.
     """
     content = companions.read_text(document.parent / "credentials.properties") or ""
     if "Made by activemq.fleet" in content:
         return {}
-    matches = (_PROPERTY_LINE.fullmatch(line.strip()) for line in split_lines(content))
-    return {match[1]: _decode_java_escapes(match[2]) for match in matches if match and not match[2].startswith("ENC(")}
+    matches = (_PROPERTY_LINE.fullmatch(line.strip()) for _, line in _joined_java_lines(split_lines(content)))
+    values = {
+        match[1]: _decode_java_escapes(match[2]) for match in matches if match and not match[2].startswith("ENC(")
+    }
+    return {name: value for name, value in values.items() if not _NOT_IN_XML.search(value)}
 
 
 def replace_known_placeholders(root: etree._Element, properties: Mapping[str, str], file: str) -> None:
@@ -122,7 +126,7 @@ def replace_known_placeholders(root: etree._Element, properties: Mapping[str, st
         except ValueError:
             raise InputError(
                 f"{file}:{line}: a placeholder ${{…}} of this element has a value with a character that XML does not "
-                "permit. Remove this character from the file of --properties"
+                "permit. Remove this character, or the escape for it, from the file of --properties"
             ) from None
 
 
@@ -189,7 +193,8 @@ def _read_file(path: Path) -> dict[str, str]:
     lines = split_lines(content.decode(errors="replace"))
     properties = {}
     is_java_file = path.suffix == ".properties"
-    for number, line in enumerate(map(str.strip, lines), start=1):
+    for number, text in _joined_java_lines(lines) if is_java_file else enumerate(lines, start=1):
+        line = text.strip()
         if not line or line[0] in "#!":
             continue
         match = _PROPERTY_LINE.fullmatch(line)
@@ -200,6 +205,23 @@ def _read_file(path: Path) -> dict[str, str]:
             )
         properties[match[1]] = _decode_java_escapes(match[2]) if is_java_file else _QUOTED_VALUE.sub(r"\2", match[2])
     return properties
+
+
+def _joined_java_lines(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a Java properties file, each with its number.
+
+    A line that ends with an odd number of backslashes continues on the next one, unless it is a comment.
+    """
+    first, joined = 0, ""
+    for number, line in enumerate(lines, start=1):
+        first, joined = first or number, joined + line.removesuffix("\r").lstrip()
+        if not joined.startswith(("#", "!")) and (len(joined) - len(joined.rstrip("\\"))) % 2:
+            joined = joined[:-1]
+            continue
+        yield first, joined
+        first, joined = 0, ""
+    if joined:
+        yield first, joined
 
 
 def _decode_java_escapes(text: str) -> str:
