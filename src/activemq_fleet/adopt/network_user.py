@@ -49,7 +49,7 @@ def propose_network_user(proposal: ProposedVariablesByHost) -> bool:
 
 
 def withdraw_unneeded_network_users(proposal: ProposedVariablesByHost) -> None:
-    """Withdraw the proposed network user from brokers that do not need it.
+    """Remove the user for network bridges that ``adopt`` proposed from brokers that have no bridges with a login.
 
     Their rendered files do not contain it. They have no links and no such account in their file, or they have no
     authentication: no bridge then logs in.

@@ -309,10 +309,10 @@ def incidents_of_pair(
 def pair_and_located_loss(
     lost_broker: str, loss: ConnectionLoss, hosts_by_name: Mapping[str, set[str]], pair_of: Mapping[str, str]
 ) -> tuple[str, ConnectionLoss] | None:
-    """Return (pair name, loss): the pair of the broker to which a connection was lost, and the connection loss.
+    """Return (pair name, loss) for the lost connection of a bridge or an agent to a broker: the pair of this broker.
 
-    Returns None if no broker, or brokers of several pairs, have had the name ``lost_broker``. The host of the lost
-    broker is added to the connection loss if it is known. ``pair_of``: the pair, else the host, by host.
+    Returns None if no broker, or brokers of several pairs, have had the name ``lost_broker``. The returned loss is the
+    given one, with the host of the lost broker added if it is known. ``pair_of``: the pair, else the host, by host.
     """
     hosts = hosts_by_name.get(lost_broker, set())
     pairs = {pair_of[host] for host in hosts}

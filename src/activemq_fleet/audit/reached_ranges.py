@@ -34,7 +34,7 @@ class EventRange:
     is_odd: bool = False
 
     def include_event(self, event: PublishedEvent) -> None:
-        """Extend a range of one publisher's events so that it includes an event."""
+        """Extend a range of sequence numbers of one publisher's events so that it includes an event."""
         if event.seq is not None:
             self.min_seq, self.max_seq = min(self.min_seq, event.seq), max(self.max_seq, event.seq)
         if event.first is None:
@@ -43,7 +43,7 @@ class EventRange:
             self.min_first, self.max_first = min(self.min_first, event.first), max(self.max_first, event.first)
 
     def extend_to_include_range(self, other: EventRange) -> None:
-        """Extend a range of one publisher's events so that it includes another range."""
+        """Extend a range of sequence numbers of one publisher's events so that it includes another range."""
         self.min_seq, self.max_seq = min(self.min_seq, other.min_seq), max(self.max_seq, other.max_seq)
         self.min_first, self.max_first = min(self.min_first, other.min_first), max(self.max_first, other.max_first)
         self.is_odd |= other.is_odd

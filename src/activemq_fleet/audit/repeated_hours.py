@@ -21,7 +21,10 @@ _NO_TIME = timedelta(0)
 
 @dataclass(frozen=True, slots=True)
 class MisreadPeriod:
-    """A period (UTC) whose log records a host wrote later than they were read, by ``shift``."""
+    """A period (UTC) of a host's log whose times were interpreted as too early, by ``shift``.
+
+    The local time of the host occurred twice in that night, and the first occurrence was assumed.
+    """
 
     host: str
     begin: datetime

@@ -16,7 +16,7 @@ MAX_AGENTS = 12
 
 
 def accounts_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
-    """Return the section of a host's explanation about a broker's accounts.
+    """Return the section of the output of the command ``explain`` about a broker's accounts.
 
     It shows names, groups and rights, and never contains passwords.
     """
@@ -70,7 +70,7 @@ def _permission_entry(permission: Permission) -> HostStatement:
 
 
 def addresses_for_clients_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
-    """Return the section of a host's explanation about the addresses to which clients of a broker connect."""
+    """Return the section of the output of ``explain`` about the addresses to which clients of a broker connect."""
     unit = _pair_of_broker(fleet, broker)
     jndi = HostStatement(
         "jndi", f"clients/{broker.group}/jndi.properties lists every broker of the group", why="render"
@@ -135,7 +135,7 @@ def agents_with_home_pair_of_broker(fleet: Fleet, broker: Broker) -> Sequence[Ag
 
 
 def agents_and_balancers_section(fleet: Fleet, broker: Broker) -> ExplanationSection | None:
-    """Return the section of a host's explanation about a broker's failover agents and the fleet's load balancers.
+    """Return the section of the output of ``explain`` about a broker's agents and the load balancers.
 
     The result is None without any.
     """

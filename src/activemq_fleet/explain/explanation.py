@@ -66,7 +66,7 @@ class HostExplanation:
     sections: tuple[ExplanationSection, ...]
 
     def section(self, name: str) -> ExplanationSection:
-        """Return the section of a host's explanation with the given name.
+        """Return the section with the given name of the text that the command ``explain`` prints about a host.
 
         The method raises KeyError if the explanation has no such section.
         """

@@ -12,7 +12,7 @@ from activemq_fleet.topology import Broker, Fleet
 
 
 def findings_section(fleet: Fleet, host: str, broker: Broker | None) -> ExplanationSection:
-    """Return the section of a host's explanation about the findings of the host.
+    """Return the section of the output of the command ``explain`` about the findings of the host.
 
     The section also lists findings of the host's peer, and waivers. A finding that both have is listed once.
     """

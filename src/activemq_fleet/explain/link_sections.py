@@ -34,7 +34,7 @@ _MAX_LISTED = 12
 def outgoing_links_section(
     fleet: Fleet, broker: Broker, document: XmlDocument, routes: Routes | None
 ) -> ExplanationSection:
-    """Return the section of a host's explanation about the network links that a broker opens.
+    """Return the section of the output of the command ``explain`` about the network links that a broker opens.
 
     It shows target, TTL and carried destinations of each. ``document`` is the broker's activemq.xml. With ``routes``,
     links of ``activemq_xml_fragments`` have the brokers to which they lead.
@@ -182,7 +182,7 @@ def _target_names(fleet: Fleet, target: str) -> set[str]:
 
 
 def incoming_links_section(fleet: Fleet, broker: Broker, routes: Routes | None = None) -> ExplanationSection:
-    """Return the section of a host's explanation about the network links from other brokers to a broker.
+    """Return the section of the output of ``explain`` about the network links from other brokers to a broker.
 
     The section shows whether messages also go back. Links of ``activemq_xml_fragments`` are included if ``routes`` are
     given.

@@ -29,7 +29,7 @@ _PURPOSES = {
 
 
 def ports_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
-    """Return the section of a host's explanation about a broker's ports.
+    """Return the section of the output of the command ``explain`` about a broker's ports.
 
     It shows the purpose of each, and how its number is computed.
     """
@@ -112,7 +112,7 @@ def _console_entry(broker: Broker) -> HostStatement:
 
 
 def files_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
-    """Return the section of a host's explanation about a broker's deployed files and directories.
+    """Return the section of the output of the command ``explain`` about a broker's deployed files and directories.
 
     It shows mode and use of each file.
     """

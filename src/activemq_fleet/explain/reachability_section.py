@@ -15,7 +15,7 @@ _VERBS = {"reaches": "reaches", "may strand": "may get stuck on the way to", "do
 
 
 def reachable_pairs_section(fleet: Fleet, broker: Broker, routes: Routes) -> ExplanationSection | None:
-    """Return the section of a host's explanation about the pairs that messages of the broker reach.
+    """Return the section of the output of the command ``explain`` about the pairs that messages of the broker reach.
 
     The result is None for a fleet of one pair.
     """

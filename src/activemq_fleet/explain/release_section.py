@@ -9,7 +9,7 @@ from activemq_fleet.topology import Broker, Fleet
 
 
 def release_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
-    """Return the section of a host's explanation about a broker's release.
+    """Return the section of the output of the command ``explain`` about a broker's release.
 
     It shows the features, present or missing, that affect the broker.
     """

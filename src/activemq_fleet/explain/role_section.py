@@ -18,7 +18,7 @@ _STATE_HINT = "`activemq-fleet status` (in a lab: `activemq-fleet lab status`) s
 
 
 def role_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
-    """Return the section of a host's explanation about a broker's role.
+    """Return the section of the output of the command ``explain`` about a broker's role.
 
     It shows the identity, too, with the reason of each entry.
     """

@@ -52,7 +52,7 @@ def _number_or_none(value: int | str | None) -> int | None:
 
 
 def store_section(broker: Broker, document: XmlDocument) -> ExplanationSection:
-    """Return the section of a host's explanation about a broker's message store.
+    """Return the section of the output of the command ``explain`` about a broker's message store.
 
     It shows the lock or lease, and the limits, too.
     """

@@ -64,7 +64,7 @@ def _takeover_seconds(broker: Broker, document: XmlDocument) -> float | None:
 
 
 def takeover_section(fleet: Fleet, broker: Broker, document: XmlDocument) -> ExplanationSection:
-    """Return the section of a host's explanation about the takeover after a broker's death.
+    """Return the section of the output of the command ``explain`` about the takeover after a broker's death.
 
     It shows which node takes over, how soon, and with which messages.
     """

@@ -199,7 +199,7 @@ class LabBrokers:
         )
 
     def installed_configuration_version(self, broker: Broker) -> str | None:
-        """Return the installed version of a broker's files; None if nothing is installed."""
+        """Return the name of the installed version of a broker's configuration; None if none is installed."""
         try:
             return os.path.basename(os.readlink(paths_of_broker(broker).current))
         except OSError:

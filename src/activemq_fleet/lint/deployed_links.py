@@ -178,9 +178,10 @@ class FleetBridges:
         return [frozenset(names) for names in network_components(neighbors) if len(names) > 1]
 
     def hops_between_pairs(self, component: frozenset[str]) -> Mapping[str, Mapping[str, int]]:
-        """Return the number of hops from each pair of a network component to each pair it reaches.
+        """Return the number of bridges that a message crosses from each pair of ``component`` to each pair it reaches.
 
-        A broker without a peer counts as a pair. Multicast bridges are included.
+        ``component``: pairs that bridges connect with each other. A broker without a peer counts as a pair. Multicast
+        bridges are included.
         """
         neighbors = {pair: set(self.one_hop_targets_by_pair[pair]) for pair in component}
         for members in self.pair_names_by_multicast_group.values():

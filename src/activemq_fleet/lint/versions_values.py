@@ -39,7 +39,10 @@ class _NumberType:
         return (1 << (self.property_bits - 1)) - 1
 
     def product_with_java_overflow(self, number: int, unit: str) -> int:
-        """Return the product of a number and its unit with Java's integer overflow."""
+        """Return the size in bytes of a number with a unit (b, k, m or g), as Java computes it.
+
+        A product that is too large for Java's integer type of ``bits`` bits wraps around.
+        """
         product = number << (10 * "bkmg".index(unit.lower() or "b"))
         half = 1 << (self.bits - 1)
         return (product + half) % (2 * half) - half

@@ -111,7 +111,7 @@ def find_and_write_incidents(
     *,
     new_figures: Callable[[], IncidentFigures] = IncidentFigures,
 ) -> AuditIncidentFigures:
-    """Find the incidents in the log events of an audit with Spark, and write them to its output.
+    """Find the incidents (such as outages, takeovers and broken bridges) in log events, and write them to the output.
 
     Writes the datasets ``bridges`` and ``incidents`` from the dataset ``events``, and returns their figures. Runs in
     ``spark``. ``logs``: the summaries of all log files; ``connections``: OBJECTS with agents' ConnectionRecords by

@@ -375,7 +375,7 @@ class SharedStore:
         self._note(self._ended, number, {"ended": time.time()})
 
     def is_broker_recorded_dead(self, claim_number: int) -> bool:
-        """Return whether the broker of a claim on the shared store is recorded as dead."""
+        """Return whether the store has a record that the broker which took it over with a claim's number has ended."""
         return os.path.lexists(os.path.join(self._ended, str(claim_number)))
 
     def write_uncopied_message_list(self, generation_number: int, rows: list[dict[str, str]]) -> None:
