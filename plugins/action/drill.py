@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -108,7 +109,11 @@ class ActionModule(OncePerFleetAction):
         try:
             playbook_drill.write_drill_html_page(result, report)
         except OSError as error:
-            raise AnsibleActionFail("; ".join([headline, *result.reasons, str(error)])) from None
+            with tempfile.NamedTemporaryFile("w", prefix="activemq-drill-", suffix=".json", delete=False) as file:
+                json.dump(result.to_dict(), file)
+            raise AnsibleActionFail(
+                "; ".join([headline, *result.reasons, f"{error}. The result of the drill is in {file.name}"])
+            ) from None
         finally:
             shutil.rmtree(run.directory, ignore_errors=True)  # The directory contains passwords.
         return {

@@ -166,7 +166,7 @@ def gather_store_and_run_facts(
     process = find_broker_process(base)
     free = 0
     with suppress(FileNotFoundError, NodeError):
-        free = store_copy.space_for_copy(directory, user)
+        free = store_copy.bytes_available_for_store_copy(directory, user)
     data = os.path.join(base, "data")
     return {
         "changed": False,

@@ -214,6 +214,10 @@ def test_interruption_by_fault_begins_before_end_of_its_window() -> None:
     assert longest_gap_begin_and_length(moments, 10.2, 10.5) == (10.0, 1.0)
 
 
+def test_interruption_that_outlasts_next_fault_counts_for_fault_that_began_it() -> None:
+    assert longest_gap_begin_and_length([9.5, 10.0, 90.0, 90.5], 10.05, 135.05, next_fault=55.05) == (10.0, 80.0)
+
+
 def test_interruption_by_next_fault_does_not_count_for_previous_fault() -> None:
     moments = [9.5, 10.0, 40.0, 41.0, 54.5, 55.0, 87.0, 87.5]
 

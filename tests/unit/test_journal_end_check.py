@@ -13,7 +13,7 @@ from activemq_fleet.node.fence.store_inspection import inspect_store_journal
 from activemq_fleet.node.kahadb import journal, journal_end_check
 from activemq_fleet.node.kahadb.incomplete_batch import (
     describe_incomplete_batch_not_copied,
-    has_incomplete_batch,
+    has_incomplete_last_batch,
     remove_incomplete_batch_at_journal_end,
 )
 from activemq_fleet.node.kahadb.index_pages import PageFile
@@ -184,9 +184,9 @@ def test_repair_and_inspection_agree_on_cut_batch_before_empty_data_file(tmp_pat
     path = write_data_file(tmp_path, add_record("m1"), add_record("m2"), each=1, reserved=0)
     os.truncate(path, path.stat().st_size - 3)
     cut = path.read_bytes()
-    assert has_incomplete_batch(str(tmp_path)) is inspect_store_journal(str(tmp_path)).is_last_batch_cut is True
+    assert has_incomplete_last_batch(str(tmp_path)) is inspect_store_journal(str(tmp_path)).is_last_batch_cut is True
     (tmp_path / "db-2.log").touch()
-    assert has_incomplete_batch(str(tmp_path)) is inspect_store_journal(str(tmp_path)).is_last_batch_cut is False
+    assert has_incomplete_last_batch(str(tmp_path)) is inspect_store_journal(str(tmp_path)).is_last_batch_cut is False
     assert repair(tmp_path) == ""
     assert path.read_bytes() == cut
 

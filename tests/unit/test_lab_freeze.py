@@ -23,10 +23,10 @@ TWO_MASTERS = f"the brokers {HOST} and {PEER} can both write to the store"
         ("active", "", True, 0, f"{HOST} stopped "),
         ("active", TWO_MASTERS, True, 1, f"after {HOST} resumed: {TWO_MASTERS}"),
         ("active", "", False, 1, f"{HOST} and {PEER} may both write to the store"),
-        ("stopped", "", False, 0, f"no node took over while {HOST} was frozen"),
+        ("stopped", "", False, 1, f"no node took over while {HOST} was frozen"),
     ],
 )
-def test_exit_code_of_freeze_shows_whether_both_nodes_could_write(
+def test_exit_code_of_freeze_shows_takeover_and_whether_both_nodes_could_write(
     peer_state: str,
     two_masters: str,
     stops: bool,

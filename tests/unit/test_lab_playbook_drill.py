@@ -303,9 +303,14 @@ def test_failure_to_write_report_of_playbook_names_verdict(tmp_path: Path, monke
     run = SimpleNamespace(directory=run_directory, finish_and_judge=lambda _fleet, **_options: result)
     monkeypatch.setattr(ActionModule, "_inventory_data", lambda *_: SimpleNamespace(hosts=hosts(PAIR), groups={}))
 
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
     with pytest.raises(AnsibleActionFail, match=rf"^3 events lost: .*cannot write the file .*{parent} is not a dir"):
         object.__new__(ActionModule)._end_drill(run, {"report": parent / "drill.html", "options": {}}, {})
     assert not run_directory.exists()
+    (result_file,) = tmp_path.glob("activemq-drill-*.json")
+    assert json.loads(result_file.read_text()) == json.loads(json.dumps(result.to_dict()))
+    assert result_file.stat().st_mode & 0o077 == 0
 
 
 def test_drill_creates_directory_of_its_report(tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ def test_space_for_store_copy_includes_interrupted_copy(
     """A copy of another version of the source is removed before the next copy begins."""
     source, target = source_and_target
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=store_copy._SPARE_BYTES - 4096))
-    assert store_copy.space_for_copy(target) == store_copy._SPARE_BYTES - 4096
+    assert store_copy.bytes_available_for_store_copy(target) == store_copy._SPARE_BYTES - 4096
     assert "MiB free" in store_copy.replacement_obstacle(target)
 
     files = store_copy.store_manifest(source)
@@ -227,7 +227,7 @@ def test_space_for_store_copy_includes_interrupted_copy(
     copied_bytes = store_files.allocated_bytes(staging)
 
     assert copied_bytes >= 4096
-    assert store_copy.space_for_copy(target) == store_copy._SPARE_BYTES - 4096 + copied_bytes
+    assert store_copy.bytes_available_for_store_copy(target) == store_copy._SPARE_BYTES - 4096 + copied_bytes
     assert store_copy.replacement_obstacle(target) == ""
 
 

@@ -210,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _discard_unwritable_output() -> None:
     """Discard output that cannot be written. The interpreter flushes the buffers when it ends, and would fail again."""
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # None if the command began with a closed descriptor
         try:
             stream.flush()
         except OSError:

@@ -96,7 +96,7 @@ def entries_and_leftover_links(links: Sequence[AdoptedLink], fleet: Fleet) -> tu
     Entries of groups come first.
     """
     members = _units_by_name(fleet)
-    broker_by_unit = {broker.name_as_link_end: broker for broker in fleet.brokers}
+    broker_by_unit = {broker.name_in_links: broker for broker in fleet.brokers}
     by_settings: dict[Any, dict[tuple[str, str], AdoptedLink]] = defaultdict(dict)
     for link in links:
         by_settings[link.settings_key][link.source, link.target] = link
@@ -144,6 +144,6 @@ def _units_by_name(fleet: Fleet) -> dict[str, list[str]]:
     pairs: dict[str, dict[str, None]] = defaultdict(dict)
     groups: dict[str, dict[str, None]] = defaultdict(dict)
     for broker in fleet.brokers:
-        pairs[broker.pair][broker.name_as_link_end] = None
-        groups[broker.group][broker.name_as_link_end] = None
+        pairs[broker.pair][broker.name_in_links] = None
+        groups[broker.group][broker.name_in_links] = None
     return {name: list(units) for name, units in (pairs | groups).items()}

@@ -79,7 +79,7 @@ class _Network:
         self.pair_links: dict[str, ReplaceableBridge] = {}
         self.base = self._fleet_without_links()
         self.reserved_names = {
-            name for broker in self.base.brokers for name in (broker.group, broker.pair, broker.name_as_link_end)
+            name for broker in self.base.brokers for name in (broker.group, broker.pair, broker.name_in_links)
         }
 
     def propose_links_for_existing_bridges(self) -> None:
@@ -105,7 +105,7 @@ class _Network:
         addresses = BrokersByAddress(self.base.brokers)
         by_unit: dict[str, list[AdoptedDocument]] = defaultdict(list)
         for document in self.proposal.documents:
-            by_unit[self.base.broker(document.host).name_as_link_end].append(document)
+            by_unit[self.base.broker(document.host).name_in_links].append(document)
         self.links, self.pair_links = [], {}
         for unit, documents in by_unit.items():
             by_name: dict[str, dict[str, tuple[ReplaceableBridge, str]]] = defaultdict(dict)
@@ -133,7 +133,7 @@ class _Network:
         user = bridge.node.get("userName")
         owners = [broker_meant_by_address(addresses, *address) for address in bridge.addresses]
         brokers = [owner for owner in owners if owner]
-        units = {broker.name_as_link_end for broker in brokers}
+        units = {broker.name_in_links for broker in brokers}
         source_broker = self.base.broker(document.host)
         if user and user != self.proposal[document.host].get("network_username"):
             reason = f"the bridge logs in as {user}, but activemq_network_username sets another account for all links"
@@ -144,7 +144,7 @@ class _Network:
                 f"the bridge connects to {address}, which is not an address of a broker in the given files"
             )
             return self._name_outside_target(document, bridge, reason_with_targets, unknown_bridge_target_hint(host))
-        elif units == {source_broker.name_as_link_end}:
+        elif units == {source_broker.name_in_links}:
             if _is_pair_link(bridge, source_broker, brokers):
                 self.pair_links[document.host] = bridge
                 return None
@@ -268,7 +268,7 @@ class _Network:
         ]
 
     def _propose_discovery(self) -> None:
-        openwire_counts = Counter(broker.name_as_link_end for broker in self.base.brokers if broker.openwire)
+        openwire_counts = Counter(broker.name_in_links for broker in self.base.brokers if broker.openwire)
         kinds: dict[str, Counter[str]] = defaultdict(Counter)
         for link in self.links:
             # A single address does not show how a pair is addressed.
@@ -298,14 +298,14 @@ class _Network:
             if not allows_replay_over_bridges(document)
         }
         groups_with_several_units = {
-            group.name for group in self.base.groups if len({broker.name_as_link_end for broker in group.brokers}) > 1
+            group.name for group in self.base.groups if len({broker.name_in_links for broker in group.brokers}) > 1
         }
         for topology in _TOPOLOGIES:
             expected: dict[str, set[tuple[str, str, str, bool]]] = defaultdict(set)
             for broker in self._fleet_without_links(topology).brokers:
                 if not broker.is_replication_slave:
                     expected[broker.group] |= {
-                        (broker.name_as_link_end, link.target, link.name, link.duplex)
+                        (broker.name_in_links, link.target, link.name, link.duplex)
                         for link in broker.links
                         if link.kind != "multicast"
                     }

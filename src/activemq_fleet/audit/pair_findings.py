@@ -32,7 +32,7 @@ from activemq_fleet.audit.operation_records import PlannedOperation
 from activemq_fleet.audit.pair_incidents import store_name_without_object_address, takeover_incidents_of_pair
 from activemq_fleet.audit.process_ends import hang_incidents, hangs_from_watchdog_records, set_unlogged_process_ends
 from activemq_fleet.audit.record_signs import FRAME, UNEXPLAINED
-from activemq_fleet.audit.repeated_hours import misread_periods
+from activemq_fleet.audit.repeated_hours import periods_read_too_early
 from activemq_fleet.audit.state_spans import HostStateSpan, host_state_spans
 from activemq_fleet.audit.unexplained_records import UnexplainedRecordGroup, group_unexplained_records
 from activemq_fleet.logs.host_log_batches import LINES
@@ -207,7 +207,7 @@ def pair_findings_of_logs(
     for host_evidence in evidence_by_host.values():
         host_evidence.sort(key=lambda record: record.sequence)
     logged_minutes = list(periods.values())
-    misread = misread_periods(findings.nodes, evidence_by_host, logged_minutes)
+    misread = periods_read_too_early(findings.nodes, evidence_by_host, logged_minutes)
     for period in misread:
         evidence_by_host[period.host] = [period.correct_record(record) for record in evidence_by_host[period.host]]
         logged_minutes = [period.correct_minute(minute) for minute in logged_minutes]

@@ -20,7 +20,7 @@ _NO_TIME = timedelta(0)
 
 
 @dataclass(frozen=True, slots=True)
-class MisreadPeriod:
+class PeriodReadTooEarly:
     """A period (UTC) of a host's log whose times were interpreted as too early, by ``shift``.
 
     The local time of the host occurred twice in that night, and the first occurrence was assumed.
@@ -54,11 +54,11 @@ class MisreadPeriod:
         return LoggedMinute(minute.host, minute.first + shift, minute.last + shift) if shift else minute
 
 
-def misread_periods(
+def periods_read_too_early(
     nodes: Sequence[PairNode],
     evidence_by_host: Mapping[str, Sequence[LogRecordEvidence]],
     logged_minutes: Sequence[LoggedMinute],
-) -> list[MisreadPeriod]:
+) -> list[PeriodReadTooEarly]:
     """Return the periods of a pair's hosts in which a node took over an hour later than its log was read.
 
     ``evidence_by_host``: the log records of each host, in the order of its log.
@@ -82,7 +82,7 @@ def misread_periods(
 
 def _misread_period(
     node: PairNode, run: ObservedBrokerRun, active: Iterable[ObservedBrokerRun], logged_minutes: Iterable[LoggedMinute]
-) -> MisreadPeriod | None:
+) -> PeriodReadTooEarly | None:
     acquired = run.store_acquired_at
     occurrence = acquired and first_occurrence_of_repeated_time(node.timezone, acquired)
     if acquired is None or not occurrence:
@@ -101,4 +101,4 @@ def _misread_period(
         for other in active
         for until in [other.ended if other.end == "stopped" else last_active_record_time(other)]
     )
-    return MisreadPeriod(node.host, begin, end, shift) if is_misread else None
+    return PeriodReadTooEarly(node.host, begin, end, shift) if is_misread else None

@@ -69,15 +69,19 @@ class ScrapedAvailability:
     ) -> float | None:
         """Return the length, in seconds, of a pair's longest period without an active node, between two times.
 
-        The period begins before ``until``, and ends later than ``after`` and before ``ended_before``. Returns 0 where
-        scrapes saw a node active all the time, and None for a pair without metrics.
+        The period begins before ``until``, and ends later than ``after``. If it begins later than ``after``, it ends
+        before ``ended_before``. Returns 0 where scrapes saw a node active all the time, and None for a pair without
+        metrics.
         """
         if all(period.pair != pair for period in self.active):
             return None
         unserved = [
             period
             for period in self.unserved
-            if period.pair == pair and after < period.ended < ended_before and period.began < until
+            if period.pair == pair
+            and after < period.ended
+            and period.began < until
+            and (period.began <= after or period.ended < ended_before)
         ]
         return max((period.downtime_seconds for period in unserved), default=0.0)
 

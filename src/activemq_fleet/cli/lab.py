@@ -187,7 +187,7 @@ def freeze_command(host: str, lab: Lab, steal_lock: bool, thaw_after: float) -> 
 
     With --steal-lock, the other node takes over while HOST is frozen. A broker without activemq_fence then damages the
     store when it resumes: use --steal-lock only with test data. Exit code 1: after HOST resumed, both nodes could write
-    to the store, at least for a short time.
+    to the store, at least for a short time, or no node took over although --steal-lock released the lock.
     """
     from activemq_fleet.lab.freeze import freeze_and_resume_active_broker
 
@@ -197,7 +197,7 @@ def freeze_command(host: str, lab: Lab, steal_lock: bool, thaw_after: float) -> 
         )
     for sentence in freeze_result.freeze_effect_sentences():
         print_escaped(sentence)
-    return int(freeze_result.is_store_endangered)
+    return int(freeze_result.is_store_endangered or (steal_lock and freeze_result.served_after is None))
 
 
 def _print_status(status: Sequence[HostStatus], form: str) -> None:

@@ -165,14 +165,13 @@ def _print_lab_hint(query: _StatusQuery) -> None:
     from activemq_fleet.lab.lab_paths import lab_paths_for
     from activemq_fleet.lab.processes import has_running_process
 
-    inventory, is_lab_running = query.inventory.with_inventory_from_ansible_config(), False
+    inventory = query.inventory.with_inventory_from_ansible_config()
     with suppress(FleetError, OSError):  # The hint changes neither the output nor the exit code for the hosts.
-        is_lab_running = has_running_process(lab_paths_for(inventory.sources))
-    if is_lab_running:
-        command = activemq_fleet_command_with_arguments("lab", "status", *inventory.command_line_words())
-        print_escaped_to_stderr(
-            f"a lab of this inventory runs on this machine: `{command}` shows the state of its brokers"
-        )
+        if has_running_process(lab_paths_for(inventory.sources)):
+            command = activemq_fleet_command_with_arguments("lab", "status", *inventory.command_line_words())
+            print_escaped_to_stderr(
+                f"a lab of this inventory runs on this machine: `{command}` shows the state of its brokers"
+            )
 
 
 def _make_gatherer(query: _StatusQuery, html: Path | None) -> Callable[[], FleetStatus]:

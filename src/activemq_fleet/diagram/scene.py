@@ -351,7 +351,7 @@ def _placed_links(fleet: Fleet) -> list[_PlacedLink]:
     for pair in fleet.pairs_by_name.values():
         pairs[pair.name] = pair
         for broker in pair.brokers:
-            pairs.setdefault(broker.name_as_link_end, pair)
+            pairs.setdefault(broker.name_in_links, pair)
             pairs.setdefault(broker.identity.short_host_name, pair)
     placed: dict[tuple[str, str, str], _PlacedLink] = {}
     for broker in fleet.brokers:
@@ -359,7 +359,7 @@ def _placed_links(fleet: Fleet) -> list[_PlacedLink]:
             target = pairs.get(link.target)
             if link.kind == "multicast" or target is None:
                 continue
-            key = (broker.name_as_link_end, link.name, link.target)
+            key = (broker.name_in_links, link.name, link.target)
             # In a pure pair, only the link of the master is duplex. The link of the master shows the direction.
             if key not in placed or (link.duplex and not placed[key].link.duplex):
                 placed[key] = _PlacedLink(broker.identity.short_host_name, pairs[broker.pair], target, link)

@@ -159,11 +159,16 @@ def longest_gap_begin_and_length(
     """Return the begin and the length of the longest gap between moments, such as times of handled events.
 
     Begin and length are in seconds. A fault of a drill may have caused the gap. The moments are sorted. The gap must
-    begin before ``until``, and end after the fault and before ``next_fault``, which may have caused later gaps.
+    begin before ``until``, and end after the fault. If it begins after the fault, it must end before ``next_fault``,
+    which may have caused later gaps.
     ``skew`` is the possible error of the clock that timed the faults, in seconds. Returns None if no moment is after
     the fault.
     """
-    gaps = [(a, b - a) for a, b in pairwise(moments) if fault - skew < b < next_fault + skew and a < until]
+    gaps = [
+        (a, b - a)
+        for a, b in pairwise(moments)
+        if fault - skew < b and a < until and (a <= fault + skew or b < next_fault + skew)
+    ]
     return max(gaps, key=lambda gap: gap[1], default=None)
 
 

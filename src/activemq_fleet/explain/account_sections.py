@@ -86,7 +86,7 @@ def addresses_for_clients_section(fleet: Fleet, broker: Broker) -> ExplanationSe
 def _pair_of_broker(fleet: Fleet, broker: Broker) -> Pair:
     """Return the broker's pair, or the broker as a pair of one where its profile has no peer."""
     if not broker.ha_profile.has_peer:
-        return Pair(broker.name_as_link_end, broker.group, (broker,))
+        return Pair(broker.name_in_links, broker.group, (broker,))
     return fleet.pairs_by_name[broker.pair]
 
 

@@ -106,9 +106,7 @@ def is_only_pair_in_group(fleet: Fleet, broker: Broker) -> bool:
 
     A broker without a peer counts as a pair.
     """
-    return all(
-        other.name_as_link_end == broker.name_as_link_end for other in fleet.brokers if other.group == broker.group
-    )
+    return all(other.name_in_links == broker.name_in_links for other in fleet.brokers if other.group == broker.group)
 
 
 def broker_or_pair_noun(broker: Broker) -> str:

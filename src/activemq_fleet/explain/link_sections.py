@@ -83,7 +83,7 @@ def _outgoing_connector_entry(connector: NetworkConnector, peers: Sequence[Broke
 
 
 def _no_links_reason(fleet: Fleet, broker: Broker) -> str:
-    name = broker.name_as_link_end
+    name = broker.name_in_links
     if is_only_pair_in_group(fleet, broker):
         noun = broker_or_pair_noun(broker)
         return f"{name} is the only {noun} of group {broker.group}, and activemq_links has no link from {name}"
@@ -161,8 +161,8 @@ def _deciding_variable(fleet: Fleet, broker: Broker, link: Link) -> tuple[str, O
     if broker.peer and link.target == host_name_without_domain(broker.peer):
         return variable_and_origin("pair_links")
     for position, entry in enumerate(broker.settings.links):
-        starts_at_broker = entry.source in (broker.name_as_link_end, broker.pair, broker.group)
-        link_name = entry.name or f"{broker.name_as_link_end}-to-{link.target}"
+        starts_at_broker = entry.source in (broker.name_in_links, broker.pair, broker.group)
+        link_name = entry.name or f"{broker.name_in_links}-to-{link.target}"
         if (
             starts_at_broker
             and link.name in (link_name, f"{entry.name}-{link.target}")
@@ -176,7 +176,7 @@ def _target_names(fleet: Fleet, target: str) -> set[str]:
     """Return the names by which an entry of ``activemq_links`` may mean a target: itself, its pair, its group."""
     pair = fleet.pairs_by_name.get(target)
     if pair is None:
-        broker = next((b for b in fleet.brokers if target in (b.name_as_link_end, b.identity.short_host_name)), None)
+        broker = next((b for b in fleet.brokers if target in (b.name_in_links, b.identity.short_host_name)), None)
         return {target} | ({broker.pair, broker.group} if broker else set())
     return {target, pair.group}
 
@@ -187,21 +187,17 @@ def incoming_links_section(fleet: Fleet, broker: Broker, routes: Routes | None =
     The section shows whether messages also go back. Links of ``activemq_xml_fragments`` are included if ``routes`` are
     given.
     """
-    names = {broker.name_as_link_end, broker.identity.short_host_name}
+    names = {broker.name_in_links, broker.identity.short_host_name}
     incoming_links: dict[tuple[str, str], list[tuple[Broker, Link]]] = {}
     multicast_peers: list[Broker] = []
     for other in fleet.brokers:
         if other is broker:
             continue
         for link in other.links:
-            if (
-                link.kind == "multicast"
-                and link.target == broker.group
-                and other.name_as_link_end != broker.name_as_link_end
-            ):
+            if link.kind == "multicast" and link.target == broker.group and other.name_in_links != broker.name_in_links:
                 multicast_peers.append(other)
             elif link.target in names:
-                incoming_links.setdefault((other.name_as_link_end, link.name), []).append((other, link))
+                incoming_links.setdefault((other.name_in_links, link.name), []).append((other, link))
     entries = [
         _incoming_link_entry(unit, name, brokers_and_links)
         for (unit, name), brokers_and_links in incoming_links.items()
@@ -232,7 +228,7 @@ def _incoming_connector_entry(opener: Broker, connector: NetworkConnector) -> Ho
         details=(f"at {connector.uri}",),
         variable=f"{PREFIX}xml_fragments",
         origin="inventory",
-        data={"from": opener.name_as_link_end, "duplex": connector.duplex, "dialled_by": [opener.host]},
+        data={"from": opener.name_in_links, "duplex": connector.duplex, "dialled_by": [opener.host]},
     )
 
 

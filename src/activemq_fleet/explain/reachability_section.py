@@ -20,9 +20,7 @@ def reachable_pairs_section(fleet: Fleet, broker: Broker, routes: Routes) -> Exp
     The result is None for a fleet of one pair.
     """
     places = {
-        other.name_as_link_end: other.group
-        for other in fleet.brokers
-        if other.name_as_link_end != broker.name_as_link_end
+        other.name_in_links: other.group for other in fleet.brokers if other.name_in_links != broker.name_in_links
     }
     if not places:
         return None
@@ -35,7 +33,7 @@ def reachable_pairs_section(fleet: Fleet, broker: Broker, routes: Routes) -> Exp
         for entry in _group_entries(group, group_answers, is_own_group=group == broker.group)
     ]
     intro = (
-        f"Shows whether a message that is sent to {broker.name_as_link_end} arrives if its only consumer is connected "
+        f"Shows whether a message that is sent to {broker.name_in_links} arrives if its only consumer is connected "
         f"to the {_unit_nouns(fleet)} in the row. `activemq-fleet explain HOST --to TARGET` shows the route."
     )
     title = "Reachable pairs" if all(other.ha_profile.has_peer for other in fleet.brokers) else "Reachable brokers"

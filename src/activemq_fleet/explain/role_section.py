@@ -117,8 +117,8 @@ def _group_entry(fleet: Fleet, broker: Broker) -> HostStatement:
 def _variables_with_links(fleet: Fleet, group: str) -> list[str]:
     """Return the variables that define links between the brokers of a group without a topology."""
     brokers = [broker for broker in fleet.brokers if broker.group == group]
-    units = {broker.name_as_link_end for broker in brokers}
-    has_entry = any(link.target in units - {broker.name_as_link_end} for broker in brokers for link in broker.links)
+    units = {broker.name_in_links for broker in brokers}
+    has_entry = any(link.target in units - {broker.name_in_links} for broker in brokers for link in broker.links)
     has_fragment = any(has_network_connector_fragments(broker) for broker in brokers)
     defined = {"activemq_links": has_entry, "activemq_xml_fragments": has_fragment}
     return [name for name, defines_link in defined.items() if defines_link]

@@ -288,8 +288,8 @@ def _require_port_for_each_listener(broker: Broker) -> None:
         if not name.startswith("jmx") and (other := names.setdefault(port, name)) != name:
             raise InputError(
                 f"{broker.host}: the connectors {other} and {name} have port {port} on different addresses (bind), but "
-                "in a lab a broker listens on one address. Set another port for one of the two in an inventory for the "
-                "lab"
+                "in a lab a broker listens on one address. Set another port for one of the two in activemq_connectors "
+                "of an inventory that only the lab uses"
             )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import math
 import shutil
-import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterable
@@ -196,7 +196,7 @@ class Monitoring:
         try:
             with urllib.request.urlopen(request, timeout=_TIMEOUT) as response:  # noqa: S310
                 return bytes(response.read())
-        except (OSError, urllib.error.URLError):
+        except (OSError, http.client.HTTPException):
             return None
 
 

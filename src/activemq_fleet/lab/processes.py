@@ -140,7 +140,7 @@ def last_broker_process_run(lab_paths: LabPaths, host: str) -> ProcessRun | None
     """
     try:
         return ProcessRun(**json.loads((lab_paths.runs / f"{host}.json").read_bytes()))
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
 
 

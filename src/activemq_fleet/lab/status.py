@@ -140,7 +140,7 @@ def _responding_link_name(hosts: LabBrokers, broker: Broker, bridge: Established
         if peer.broker_name == bridge.peer:
             for link in peer.links:
                 if link.duplex and link.target in (
-                    broker.name_as_link_end,
+                    broker.name_in_links,
                     broker.pair,
                     broker.group,
                     broker.identity.short_host_name,

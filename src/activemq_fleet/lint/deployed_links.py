@@ -39,7 +39,7 @@ class LintedLink:
     @property
     def source_pair_name(self) -> str:
         """The name of the network link's source pair; the pair of a broker without a peer is the broker itself."""
-        return self.broker.name_as_link_end
+        return self.broker.name_in_links
 
     @property
     def connector_name(self) -> str:
@@ -114,7 +114,7 @@ class FleetBridges:
             self.of_broker[broker.host] = [
                 link
                 for link in links
-                if not link.target or (link.target != broker.name_as_link_end and link.target in brokers_by_pair)
+                if not link.target or (link.target != broker.name_in_links and link.target in brokers_by_pair)
             ]
             for bridge in self.of_broker[broker.host]:
                 if bridge.target:
@@ -221,6 +221,6 @@ def _links_of_broker(
         targets = {"": None}
         if connector.name not in multicast_links:
             peers = connector_peers.peers_and_refusals(connector, client_tls)
-            targets = dict.fromkeys(peer.name_as_link_end for peer, _ in peers)
+            targets = dict.fromkeys(peer.name_in_links for peer, _ in peers)
         links += [LintedLink(broker, connector, target, node) for target in targets]
     return links

@@ -97,7 +97,7 @@ def client_failover_lists_one_node_of_pair(view: FleetView) -> Iterator[Problem]
             if (listed_broker := view.brokers_by_address.broker_at(transport.host, transport.port))
         }
         for broker in listed.values():
-            for other in view.brokers_by_pair[broker.name_as_link_end]:
+            for other in view.brokers_by_pair[broker.name_in_links]:
                 # A pure slave has no connector that could be listed.
                 if other.host not in listed and other.openwire is not None:
                     yield client.problem_at_failover_uri(
@@ -203,14 +203,14 @@ def broker_duplicate_audit_too_small(view: FleetView) -> Iterator[Problem]:
 
 def _brokers_linked_to(view: FleetView, broker: Broker) -> list[Broker]:
     """Return the brokers that have a link to a broker; with multicast, all brokers of its group."""
-    names = {broker.name_as_link_end, broker.group}
-    others = (other for other in view.brokers if other.name_as_link_end != broker.name_as_link_end)
+    names = {broker.name_in_links, broker.group}
+    others = (other for other in view.brokers if other.name_in_links != broker.name_in_links)
     return [other for other in others for link in other.links if link.target in names]
 
 
 def _producer_count(view: FleetView, broker: Broker) -> int:
     agents = sum(agent.pair == broker.pair for agent in view.fleet.agents)
-    return agents + len({other.name_as_link_end for other in _brokers_linked_to(view, broker)})
+    return agents + len({other.name_in_links for other in _brokers_linked_to(view, broker)})
 
 
 def _messages_in_flight(view: FleetView, broker: Broker) -> int:

@@ -164,7 +164,7 @@ def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Proble
             else None
         )
         fix = _FIXES_BY_ORIGIN[origin][kind].format(
-            host=first.host, peer=first.peer.host, unit=first.peer.name_as_link_end
+            host=first.host, peer=first.peer.host, unit=first.peer.name_in_links
         )
         severity: Severity | None = "warning" if may_be_outside else None
         yield Problem(message, node=node, attribute="uri", fix=fix, host=broker.host, severity=severity)
@@ -191,7 +191,7 @@ def _is_missing_user_reported_elsewhere(view: FleetView, refused_link: NetworkCo
     document = view.broker_document(broker)
     peer = refused_link.peer
     return any(
-        link.name == refused_link.connector.name and link.target in (peer.name_as_link_end, peer.group)
+        link.name == refused_link.connector.name and link.target in (peer.name_in_links, peer.group)
         for link in broker.links
     ) or (document is not None and any(map(plugins_that_reject_links_without_user_name, document.brokers)))
 

@@ -217,11 +217,11 @@ def same_store_for_two_pairs(view: FleetView) -> Iterator[Problem]:
     reported: set[str] = set()
     for broker in view.brokers:
         store = store_identity_key(broker.settings, broker.address, broker.store_directory)
-        owner = owners.setdefault(store, broker.name_as_link_end)
-        if owner != broker.name_as_link_end and broker.name_as_link_end not in reported:
-            reported.add(broker.name_as_link_end)
+        owner = owners.setdefault(store, broker.name_in_links)
+        if owner != broker.name_in_links and broker.name_in_links not in reported:
+            reported.add(broker.name_in_links)
             message = (
-                f"the brokers of {broker.name_as_link_end} and {owner} use the same store, {store[-1]}: only one "
+                f"the brokers of {broker.name_in_links} and {owner} use the same store, {store[-1]}: only one "
                 "broker can serve clients, the others wait indefinitely"
             )
             yield Problem(message, host=broker.host, fix=_fix_of_common_store(store[0], broker, owner))
@@ -233,11 +233,11 @@ def _fix_of_common_store(kind: str, broker: Broker, owner: str) -> str:
     ``kind`` is that of ``store_identity_key``.
     """
     if kind == "machine":
-        return f"set a different activemq_store_directory for {broker.name_as_link_end} and for {owner}"
+        return f"set a different activemq_store_directory for {broker.name_in_links} and for {owner}"
     if kind == "database":
-        return f"set the url of activemq_jdbc to a different database for {broker.name_as_link_end} and for {owner}"
+        return f"set the url of activemq_jdbc to a different database for {broker.name_in_links} and for {owner}"
     return (
-        f"remove activemq_store_directory of {broker.name_as_link_end} and of {owner}, so that each gets a directory "
+        f"remove activemq_store_directory of {broker.name_in_links} and of {owner}, so that each gets a directory "
         "with its name. Or set a different activemq_store_directory for each"
     )
 

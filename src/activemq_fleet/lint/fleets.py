@@ -87,7 +87,7 @@ class FleetView:
         """
         members: dict[str, list[Broker]] = {}
         for broker in self.brokers:
-            members.setdefault(broker.name_as_link_end, []).append(broker)
+            members.setdefault(broker.name_in_links, []).append(broker)
         return {name: tuple(brokers) for name, brokers in members.items()}
 
     @cached_property

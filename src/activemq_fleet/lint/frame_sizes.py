@@ -105,7 +105,7 @@ def messages_too_large_for_link(view: FleetView) -> Iterator[Problem]:
                 pairs = [(source, target), (target, source)] if link.is_duplex else [(source, target)]
                 for sender, receiver in pairs:
                     key = sender.host, receiver.host, link_limit.place
-                    if sender.name_as_link_end != receiver.name_as_link_end and key not in reported:
+                    if sender.name_in_links != receiver.name_in_links and key not in reported:
                         reported.add(key)
                         yield from _link_size_problems(limits[sender.host], sender, receiver, link, link_limit)
 

@@ -158,7 +158,7 @@ class Routes:
         self, dead_host: str, healthy_state: NetworkWithAtMostOneBrokerDown, source: int, target: int
     ) -> bool:
         """Return whether messages have only one route, and the broker ``dead_host`` is not on it."""
-        unit = self.network.units[self.fleet.broker(dead_host).name_as_link_end]
+        unit = self.network.units[self.fleet.broker(dead_host).name_in_links]
         reach = healthy_state.shape.message_reach_by_broker[source]
         vertex = healthy_state.vertex_number_by_pair.get(unit.name, source)
         required_routes = reach.forked | reach.through.get(vertex, 0)
@@ -169,16 +169,14 @@ class Routes:
         component = self._component[source]
         outward_links = [
             (
-                refused_connector.peer.name_as_link_end
-                if refused_connector.unit in component
-                else refused_connector.unit,
+                refused_connector.peer.name_in_links if refused_connector.unit in component else refused_connector.unit,
                 refused_connector,
             )
             for refused_connector in self.network.refused
             if refused_connector.refusal.is_certain_to_fail
             and (
                 refused_connector.unit in component
-                or (refused_connector.connector.duplex and refused_connector.peer.name_as_link_end in component)
+                or (refused_connector.connector.duplex and refused_connector.peer.name_in_links in component)
             )
         ]
         nearest = min(outward_links, key=lambda outward_link: outward_link[0] != target, default=None)
@@ -210,7 +208,7 @@ class Routes:
         The messages from the source to each target arrive with all brokers up, and not without this broker.
         """
         broker = self.fleet.broker(host)
-        unit = self.network.units[broker.name_as_link_end]
+        unit = self.network.units[broker.name_in_links]
         names = self._component[unit.name]
         if not self.changes_bridges_between_pairs(broker.host, names):
             return
@@ -248,7 +246,7 @@ class Routes:
         pair = self.fleet.pairs_by_name.get(name)
         if pair and len(pair.brokers) == 1:
             name = pair.brokers[0].host
-        return self.network.units.get(name) or self.network.units[self.fleet.broker(name).name_as_link_end]
+        return self.network.units.get(name) or self.network.units[self.fleet.broker(name).name_in_links]
 
     def _dead_broker_host(self, name: str | None) -> str | None:
         if name is None:
@@ -278,7 +276,7 @@ class Routes:
 
     def changes_bridges_between_pairs(self, down: str, names: tuple[str, ...]) -> bool:
         """Return whether the death of the broker ``down`` changes a bridge among the given pairs."""
-        unit = self.network.units[self.fleet.broker(down).name_as_link_end]
+        unit = self.network.units[self.fleet.broker(down).name_in_links]
         return (
             unit.preferred_broker.host == down
             and unit.name not in self.network.steady

@@ -206,7 +206,7 @@ class FleetNetworkConnectors:
         self, fleet: Fleet, written: Mapping[str, tuple[NetworkConnector, ...]], *, as_planned: bool = False
     ) -> None:
         units = pairs_and_single_brokers_by_name(fleet.brokers)
-        self.units = {name: units[name] for name in dict.fromkeys(broker.name_as_link_end for broker in fleet.brokers)}
+        self.units = {name: units[name] for name in dict.fromkeys(broker.name_in_links for broker in fleet.brokers)}
         self.refused: list[NetworkConnectorRefusedByTarget] = []
         self._parsed_connectors_by_host = written
         self._as_planned = as_planned
@@ -228,7 +228,7 @@ class FleetNetworkConnectors:
             if (
                 peers
                 and connector.way != "multicast"
-                and all(peer.name_as_link_end == broker.name_as_link_end for peer in peers)
+                and all(peer.name_in_links == broker.name_in_links for peer in peers)
             ):
                 self._connectors_within_pairs.setdefault(broker.host, []).append(connector)
             else:
@@ -246,9 +246,9 @@ class FleetNetworkConnectors:
         """Return the brokers that a connector finds and that accept it, and add those that refuse it to ``refused``."""
         peers_and_refusals = self._connector_peers.peers_and_refusals(connector, client_tls)
         refused = [
-            NetworkConnectorRefusedByTarget(broker.host, broker.name_as_link_end, connector, peer, refusal)
+            NetworkConnectorRefusedByTarget(broker.host, broker.name_in_links, connector, peer, refusal)
             for peer, refusal in peers_and_refusals
-            if refusal is not None and peer.name_as_link_end != broker.name_as_link_end
+            if refusal is not None and peer.name_in_links != broker.name_in_links
         ]
         self.refused += refused
         refusing_hosts = {
@@ -274,10 +274,10 @@ class FleetNetworkConnectors:
         for resolved_connectors in self._connectors.values():
             for _, brokers in resolved_connectors:
                 if len(brokers) == 1:
-                    unsteady_units.add(brokers[0].name_as_link_end)
+                    unsteady_units.add(brokers[0].name_in_links)
                 else:
                     hosts = {broker.host for broker in brokers}
-                    unsteady_units |= {b.name_as_link_end for b in brokers if b.peer and b.peer not in hosts}
+                    unsteady_units |= {b.name_in_links for b in brokers if b.peer and b.peer not in hosts}
         for unit in self.units.values():
             if len(unit.brokers) == 2 and unit.name not in unsteady_units:
                 first, second = unit.brokers
@@ -292,7 +292,7 @@ class FleetNetworkConnectors:
         """The connected components of the network: tuples of the names of pairs that bridges connect."""
         peers_by_unit = {
             unit.name: {
-                peer.name_as_link_end
+                peer.name_in_links
                 for broker in unit.brokers
                 for _, peers in self._connectors[broker.host]
                 for peer in peers
@@ -315,7 +315,7 @@ class FleetNetworkConnectors:
         for connector, peers in self._connectors[opener.host]:
             reached_units: set[str] = set()
             for peer in peers:
-                peer_unit = peer.name_as_link_end
+                peer_unit = peer.name_in_links
                 if (
                     peer_unit in reached_units
                     or peer_unit == unit.name

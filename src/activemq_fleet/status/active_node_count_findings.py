@@ -28,7 +28,7 @@ def active_node_findings(pair: PairState[BrokerStatus], fleet: Fleet) -> Iterato
         yield error_finding(
             "no-active",
             rows[0].host,
-            f"no node of {broker.name_as_link_end} is active, so clients are not served: {other_states}",
+            f"no node of {broker.name_in_links} is active, so clients are not served: {other_states}",
             _remedy_without_active_node(rows),
         )
     elif len(active) == 1 and others and others[0].state in ("stopped", "hung"):

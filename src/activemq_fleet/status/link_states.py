@@ -75,9 +75,7 @@ def connectors_with_expected_peers(
     """
     for connector, candidates in network.connectors_to_other_pairs(broker.host):
         serving = tuple(
-            peer
-            for peer in candidates
-            if peer.host in active_hosts and peer.name_as_link_end != broker.name_as_link_end
+            peer for peer in candidates if peer.host in active_hosts and peer.name_in_links != broker.name_in_links
         )
         for peers in [serving] if connector.way == "one" and serving else [(peer,) for peer in serving]:
             yield connector, peers

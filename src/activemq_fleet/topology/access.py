@@ -72,7 +72,7 @@ def add_links_accounts_and_permissions(
     links_by_unit = _links_by_unit(network)
     complete = []
     for broker in brokers:
-        group, unit, links = broker.group, broker.name_as_link_end, network.links_by_host[broker.host]
+        group, unit, links = broker.group, broker.name_in_links, network.links_by_host[broker.host]
         in_front = [balancer for balancer in balancers if balancer.serves_group(group)]
         accounts = _accounts_of(broker, agents_by_group[group], in_front)
         permissions: tuple[Permission, ...] = ()

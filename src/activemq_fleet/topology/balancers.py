@@ -142,7 +142,7 @@ def _backends(group: Group, connector_name: str, members: Sequence[tuple[Broker,
         unit = (
             f"{group.name}.{connector_name}.masters"
             if _serves_by_masters_only(group)
-            else f"{broker.name_as_link_end}.{connector_name}"
+            else f"{broker.name_in_links}.{connector_name}"
         )
         address = (broker.address, connector.port)
         server = Server(

@@ -83,7 +83,7 @@ def _missing_link_user_or_password_findings(
             if value is None
         ]
         if missing:
-            yield _missing_login_finding(broker.host, missing, definitions[broker.name_as_link_end])
+            yield _missing_login_finding(broker.host, missing, definitions[broker.name_in_links])
 
 
 def _missing_login_finding(host: str, missing: Sequence[str], definitions: Sequence[str]) -> Finding:

@@ -68,7 +68,7 @@ def pairs_and_single_brokers_by_name(brokers: Iterable[Broker]) -> dict[str, Pai
     """
     members: dict[str, list[Broker]] = defaultdict(list)
     for broker in brokers:
-        members[broker.name_as_link_end].append(broker)
+        members[broker.name_in_links].append(broker)
     ordered = sorted(members.items(), key=lambda unit: (unit[1][0].group, _number_sort_key(unit[1][0]), unit[0]))
     return {
         name: PairOrSingleBroker(name, brokers[0].group, brokers_in_dialling_order(brokers))
@@ -303,7 +303,7 @@ def _links(broker: Broker, network: PlannedNetwork) -> Iterator[Link]:
     """Yield the links of one broker, without those to pairs that have no port that bridges can dial."""
     if broker.group in network.multicast_groups:
         yield _multicast_link(broker)
-    for plan in network.plans.get(broker.name_as_link_end, ()):
+    for plan in network.plans.get(broker.name_in_links, ()):
         target = network.units.get(plan.target)
         if target is None:
             yield _link_outside(broker, plan, network)
@@ -401,9 +401,9 @@ def _kind_of(broker: Broker, addresses: Sequence[Address]) -> LinkKind:
 
 def _default_ttl(broker: Broker, network: PlannedNetwork) -> int | SplitTtl:
     """Return the TTL of a link for which none is set: no limit in a mesh, else the network's longest path."""
-    if network.pure_mesh[broker.name_as_link_end] and broker.release.has_consumer_ttl:
+    if network.pure_mesh[broker.name_in_links] and broker.release.has_consumer_ttl:
         return SplitTtl()
-    return network.longest[broker.name_as_link_end]
+    return network.longest[broker.name_in_links]
 
 
 def _ttls(ttl: int | SplitTtl) -> _Ttls:

@@ -71,6 +71,12 @@ def test_error_of_agent_keeps_exit_code_if_stderr_cannot_be_written(
     assert (process.returncode, process.stdout) == (code, b"")
 
 
+@pytest.mark.parametrize("descriptors", [">&-", "2>&-", ">&- 2>&-"])
+def test_error_of_agent_keeps_exit_code_if_descriptor_is_closed(descriptors: str) -> None:
+    command = f'"{sys.executable}" -m activemq_agent --unknown {descriptors}'
+    assert subprocess.run(["/bin/sh", "-c", command], check=False, capture_output=True).returncode == 2
+
+
 @pytest.mark.parametrize("words", [("-",), ()])
 def test_publish_reads_payload_from_standard_input(
     config: Path, store: Store, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]

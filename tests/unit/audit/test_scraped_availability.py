@@ -61,6 +61,7 @@ def test_downtime_lasts_from_last_scrape_with_active_node_to_next_such_scrape() 
     assert availability.longest_seconds_without_active_node(PAIR, after=105, until=112) == 5
     assert availability.longest_seconds_without_active_node(PAIR, after=115, until=119) == 0
     assert availability.longest_seconds_without_active_node(PAIR, after=90, until=200, ended_before=110) == 0
+    assert availability.longest_seconds_without_active_node(PAIR, after=109.5, until=200, ended_before=110) == 5
     assert availability.longest_seconds_without_active_node("another", after=0, until=1000) is None
 
 

@@ -66,7 +66,7 @@ def describe_incomplete_batch_not_copied(store: str) -> str:
     )
 
 
-def has_incomplete_batch(store: str) -> bool:
+def has_incomplete_last_batch(store: str) -> bool:
     """Return whether a kahaDB store's journal ends inside of a batch without a checksum. Raises NodeError, OSError."""
     return _find_incomplete_batch(store) is not None
 

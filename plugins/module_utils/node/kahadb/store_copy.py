@@ -114,7 +114,7 @@ def replacement_obstacle(store: str, user: str | None = None) -> str:
                     f"the store {store} is a mount point, but the playbook resync replaces a store by renaming "
                     "its directory: set activemq_store_directory to a directory below the mount point"
                 )
-        space = space_for_copy(store, user)
+        space = bytes_available_for_store_copy(store, user)
         if space < _SPARE_BYTES:
             return (
                 f"the file system of {path} has {space >> 20} MiB free, but the copy of the store requires "
@@ -130,7 +130,7 @@ def replacement_obstacle(store: str, user: str | None = None) -> str:
         return str(error)
 
 
-def space_for_copy(store: str, user: str | None = None) -> int:
+def bytes_available_for_store_copy(store: str, user: str | None = None) -> int:
     """Return the bytes that a copy of the other node's kahaDB store can use on this host.
 
     These are the free bytes of the file system, and those of interrupted copies, which the next copy continues or

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 from ..errors import NodeError
 from ..host_paths import MKAHADB_STORE_NAME
-from .incomplete_batch import has_incomplete_batch, remove_incomplete_batch_at_journal_end
+from .incomplete_batch import has_incomplete_last_batch, remove_incomplete_batch_at_journal_end
 from .index import (
     INDEX,
     UNUSABLE_SUFFIX,
@@ -70,7 +70,7 @@ def _repair_store(store: str, root: str, *, accept_loss: bool) -> Iterator[str]:
 def _may_lack_journal_end(store: str) -> bool:
     """Return whether the end of a store's journal is incomplete, or cannot be checked while a broker changes it."""
     try:
-        return has_incomplete_batch(store) or bool(describe_missing_journal_end(store))
+        return has_incomplete_last_batch(store) or bool(describe_missing_journal_end(store))
     except (NodeError, OSError):
         return True
 

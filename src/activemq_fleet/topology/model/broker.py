@@ -276,7 +276,7 @@ class Broker:
         return self.settings.fence == "command" and self.ha_profile.shares_store_directory
 
     @property
-    def name_as_link_end(self) -> str:
+    def name_in_links(self) -> str:
         """The name by which links refer to the broker: that of its pair, or its short host name if it has no peer.
 
         If another broker without a peer has the same short host name, it is the whole host name.

@@ -123,7 +123,7 @@ def groups_of(brokers: Iterable[Broker]) -> tuple[Group, ...]:
 
 def pair_and_single_broker_count_texts(brokers: Iterable[Broker]) -> list[str]:
     """Return the numbers of pairs and single brokers as a list of texts, such as ``["2 pairs", "1 single broker"]``."""
-    has_peer = {broker.name_as_link_end: broker.ha_profile.has_peer for broker in brokers}
+    has_peer = {broker.name_in_links: broker.ha_profile.has_peer for broker in brokers}
     pairs = sum(has_peer.values())
     numbers = {"pair": pairs, "single broker": len(has_peer) - pairs}
     return [count_with_noun(number, noun) for noun, number in numbers.items() if number]
