@@ -393,3 +393,18 @@ def test_refusal_of_upgrade_names_all_pairs_with_problems() -> None:
     refusal = refusal_of((*observed_pair(), *pair_with_unknown_release), then=kahadb_store("/elsewhere"))
     assert "orders-mq01-a: the broker stores its messages in" in refusal
     assert "orders-mq02-a: the pair runs a release that this version of" in refusal
+
+
+@pytest.mark.parametrize(("fence", "continues"), [("guard", True), ("none", False)])
+def test_upgrade_that_adds_guard_continues_with_standby_that_waits_without_guard(fence: str, continues: bool) -> None:
+    """After the switch, the store has a fence, and only the upgrade of the other node gives it a guard."""
+    old_node, new_node = observed_pair("5.18.3", "5.18.3", fence=fence)
+    old_node = replace(old_node, state="standby", release="5.17.6", store_access="the broker runs without a guard")
+    new_node = replace(new_node, state="active", guard=19, generation=1, generation_in_force=1)
+    nodes = (old_node, new_node)
+    run = upgrade_progress(nodes, acted=(B,), waited=31)
+    if continues:
+        assert next_upgrade_step(nodes, store_changes(nodes), run, {A: 1}).hosts == (A,)
+        return
+    with pytest.raises(RefusalError, match="the broker cannot lock the store"):
+        next_upgrade_step(nodes, store_changes(nodes), run, {A: 1})

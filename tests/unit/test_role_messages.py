@@ -44,8 +44,8 @@ def test_role_message_contains_line_break_only_inside_expression(file: Path) -> 
 @pytest.mark.parametrize(
     ("changed_by_host", "message"),
     [
-        ({"a1": ["a1", "a2"], "a2": ["a1", "a2"], "b2": []}, "keep the new configuration: a1, a2. These hosts were"),
-        ({"b2": []}, "No other broker was started or restarted. These hosts were not reached, and still have the new"),
+        ({"a1": ["a1", "a2"], "a2": ["a1", "a2"], "b2": []}, "keep the new configuration: a1, a2. The rollback"),
+        ({"b2": []}, "No other broker was started or restarted. The rollback failed on these hosts, which still have"),
     ],
 )
 def test_failed_site_reports_brokers_that_were_changed_before(

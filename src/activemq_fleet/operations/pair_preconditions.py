@@ -30,8 +30,8 @@ class ObservedNode(BrokerEvidence):
     """A node (broker) as observed on its host.
 
     It has the broker with the evidence of its host. It has the settings of the inventory on which operations decide.
-    ``wanted`` is the release in the inventory. ``is_packaged`` is true if a system package installs the release.
-    ``store`` is the directory of a shared store in the inventory.
+    ``wanted`` is the release in the inventory, and ``fence`` its ``activemq_fence``. ``is_packaged`` is true if a
+    system package installs the release. ``store`` is the directory of a shared store in the inventory.
     """
 
     host: str
@@ -44,6 +44,12 @@ class ObservedNode(BrokerEvidence):
     wanted: str | None = None
     is_packaged: bool = False
     version: str | None = "known"
+    fence: str = "none"
+
+    @property
+    def gets_guard_by_upgrade(self) -> bool:
+        """Whether the node's broker waits without a guard, and its upgrade starts it with one (``activemq_fence``)."""
+        return self.fence == "guard" and self.guard is None and not self.is_serving and self.release != self.wanted
 
     @property
     def is_serving(self) -> bool:
@@ -105,6 +111,7 @@ def observe_node(broker: BrokerFacts, evidence: BrokerEvidence) -> ObservedNode:
             "unit_name": broker.unit_name,
             "wanted": broker.release.text,
             "is_packaged": broker.install == "package",
+            "fence": broker.fence,
         }
     )
 
@@ -123,6 +130,8 @@ def unmet_pair_preconditions(
         # A broker that is not installed is stopped and has no unit: only the cause is reported.
         checks = (_configuration_problems,) if is_not_installed(node.state, node.version) else _NODE_CHECKS
         problems += [problem for check in checks for problem in check(node, settle)]
+        if not (upgrade and node.gets_guard_by_upgrade):
+            problems += _store_access_problems(node, settle)
     if not upgrade:
         problems += [problem for node in nodes for problem in _release_problems(node)]
     return [
@@ -230,16 +239,19 @@ def _port_problems(node: ObservedNode, _settle: float) -> Iterator[UnmetPrecondi
         )
 
 
-def _store_problems(node: ObservedNode, settle: float) -> Iterator[UnmetPrecondition]:
-    if not node.ha_profile.shares_store_directory or node.store is None or node.pid is None:
-        return
-    if node.store_access:
+def _store_access_problems(node: ObservedNode, settle: float) -> Iterator[UnmetPrecondition]:
+    if _uses_shared_store_directory(node) and node.store_access:
         yield UnmetPrecondition(
             f"{node.host}: the broker cannot lock the store {node.store} ({node.store_access}). Correct this error, "
             "such as the mount options of the shared directory, or the owner of the files in it",
             min(settle, HUNG),
         )
-    elif node.store_marker is None:
+
+
+def _store_marker_problems(node: ObservedNode, _settle: float) -> Iterator[UnmetPrecondition]:
+    if not _uses_shared_store_directory(node) or node.store_access:
+        return
+    if node.store_marker is None:
         yield UnmetPrecondition(
             f"{node.host}: the store {node.store} has no file {STORE_MARKER}, so the service unit would not "
             "start the broker again. Check that the share is mounted, then run the playbook site"
@@ -250,6 +262,10 @@ def _store_problems(node: ObservedNode, settle: float) -> Iterator[UnmetPrecondi
             f"{node.host}: directory {node.store} contains the store of pair {owner}, not of pair {node.pair}. Mount "
             f"the store of {node.pair} there"
         )
+
+
+def _uses_shared_store_directory(node: ObservedNode) -> bool:
+    return node.ha_profile.shares_store_directory and node.store is not None and node.pid is not None
 
 
 def _release_problems(node: ObservedNode) -> Iterator[UnmetPrecondition]:
@@ -355,5 +371,5 @@ _NODE_CHECKS: tuple[Callable[[ObservedNode, float], Iterator[UnmetPrecondition]]
     _configuration_problems,
     _disk_space_problems,
     _port_problems,
-    _store_problems,
+    _store_marker_problems,
 )
