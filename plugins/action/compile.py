@@ -36,9 +36,7 @@ class ActionModule(OncePerFleetAction):
         self._check_variables(variables)
         archives, library = arguments.pop("archives"), import_library_module("fleet_compilation")
         try:
-            data = import_library_module("inventory").inventory_data_of_play(
-                variables["hostvars"], variables["groups"], self._loader
-            )
+            data = import_library_module("inventory").inventory_data_of_play(variables["hostvars"], self._loader)
             expected = variables.get("ansible_play_hosts_all")
             compiled = library.compile_fleet(data, expected, **arguments, warn=self._display.warning)
         except import_from_public_api("FleetError") as error:

@@ -124,6 +124,4 @@ class ActionModule(OncePerFleetAction):
         }
 
     def _inventory_data(self, task_vars: dict[str, Any]) -> Any:
-        return import_library_module("inventory").inventory_data_of_play(
-            task_vars["hostvars"], task_vars["groups"], self._loader
-        )
+        return import_library_module("inventory").inventory_data_of_play(task_vars["hostvars"], self._loader)

@@ -49,9 +49,7 @@ class ActionModule(OncePerFleetAction):
             if arguments["step"] == "conclude" and arguments["evidence_to"]:
                 _write_evidence(arguments["evidence_to"], evidence)
                 return {"changed": False, "table": [], "findings": [], "exit_code": 0}
-            data = import_library_module("inventory").inventory_data_of_play(
-                variables["hostvars"], variables["groups"], self._loader
-            )
+            data = import_library_module("inventory").inventory_data_of_play(variables["hostvars"], self._loader)
             fleet = import_from_public_api("build_fleet")(data.hosts, data.groups)
             selection = import_library_module("status.selection")
             chosen = selection.select_hosts(fleet, arguments["target"], "activemq_target")

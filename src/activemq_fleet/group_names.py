@@ -1,9 +1,9 @@
-"""Compute the inventory groups of brokers; playbooks and ``--limit`` use their names."""
+"""Compute the inventory groups of brokers, whose names playbooks and ``--limit`` use, and the order of their hosts."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.naming import Identity
@@ -48,3 +48,21 @@ def inventory_groups_of_brokers(identities: Iterable[Identity]) -> dict[str, tup
                 )
             members.setdefault(group, []).append(identity.name)
     return {group: tuple(hosts) for group, hosts in members.items()}
+
+
+def hosts_level_by_level(
+    group: str, hosts_of: Callable[[str], Iterable[str]], children_of: Callable[[str], Iterable[str]]
+) -> list[str]:
+    """Return the names of the hosts of an Ansible inventory group: its own, then those of its children level by level.
+
+    Each host is returned once. ``hosts_of`` returns the hosts that are directly in a group, ``children_of`` the names
+    of its child groups.
+    """
+    hosts: dict[str, None] = {}
+    names, seen = [group], {group}
+    for name in names:  # grows
+        hosts |= dict.fromkeys(hosts_of(name))
+        children = [child for child in children_of(name) if child not in seen]
+        seen.update(children)
+        names += children
+    return list(hosts)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError, group_hosts_by_problem, hosts_by_error_line
 from activemq_fleet.findings import Finding
-from activemq_fleet.group_names import BROKERS
+from activemq_fleet.group_names import BROKERS, hosts_level_by_level
 from activemq_fleet.install_hint import install_hint
 from activemq_fleet.inventory_error_positions import error_with_positions
 from activemq_fleet.inventory_positions import Position as Position
@@ -212,10 +212,10 @@ def fleet_from_inventory_data(data: InventoryData) -> Fleet:
     return dataclasses.replace(fleet, findings=tuple(findings), warnings=(*data.warnings, *fleet.warnings))
 
 
-def inventory_data_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], loader: Any) -> InventoryData:
+def inventory_data_of_play(hostvars: Any, loader: Any) -> InventoryData:
     """Return the data of the inventory that a running Ansible play uses.
 
-    The data are made from a task's ``hostvars``, ``groups`` and loader. All hosts of the inventory are read, whatever
+    The data are made from a task's ``hostvars`` and loader. All hosts of the inventory are read, whatever
     the limit: the files of one host depend on its peers. Variables of plays and roles are ignored, as in
     ``read_inventory``. Facts and results of tasks do not override variables of the inventory;
     ``raise_for_variables_set_at_runtime`` refuses them. Raises SettingsError for all values whose template fails,
@@ -226,10 +226,9 @@ def inventory_data_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], l
 
     inventory_hostvars = InventoryFirstVariableManager(hostvars).hostvars
     hosts = ((str(host), inventory_hostvars.raw_get(host)) for host in inventory_hostvars)
-    ordered_groups = host_names_by_group(hostvars._inventory)
-    members = {group: ordered_groups[group] for group in map(str, groups)}
-    data = _read_hosts(hosts, members, loader, _PositionReader(file_and_line_by_activemq_variable, {}))
-    return dataclasses.replace(data, findings=(*_file_findings(hostvars._inventory), *data.findings))
+    groups = host_names_by_group(hostvars._inventory)
+    data = _read_hosts(hosts, groups, loader, _PositionReader(file_and_line_by_activemq_variable, {}))
+    return dataclasses.replace(data, findings=(*_file_findings(hostvars._inventory, groups), *data.findings))
 
 
 def errors_by_host_for_variables_set_at_runtime(hostvars: Any) -> dict[str, list[str]]:
@@ -292,14 +291,14 @@ def _ansible_module() -> Iterator[Any]:
 
 def _inventory_data_of(loaded: Any, name: str, reader: _PositionReader | None) -> InventoryData:
     hosts = loaded.inventory.get_hosts()
-    file_findings = _file_findings(loaded.inventory)
+    groups = host_names_by_group(loaded.inventory)
+    file_findings = _file_findings(loaded.inventory, groups)
     if not hosts:
         causes = [structure_finding_as_error_text(finding) for finding in file_findings if finding.blocks]
         reason = "".join(f" ({text})" for text in loaded.ansible_warnings()[:1])
         raise InputError(
             *(causes or [f"{name}: the inventory has no hosts{reason}: list hosts below `hosts:` of a group"])
         )
-    groups = host_names_by_group(loaded.inventory)
     _raise_settings_error_if_any(loaded.stated.errors_by_host_for_variables_set_at_runtime())
     variables = ((host.name, loaded.stated.get_vars(host, stage="all")) for host in hosts)
     data = _read_hosts(variables, groups, loaded.loader, reader)
@@ -320,26 +319,21 @@ def host_names_by_group(inventory: Any) -> dict[str, list[str]]:
     ``inventory`` is Ansible's. Its ``get_groups_dict`` iterates sets, so that hosts two levels below a group have
     another order in each process.
     """
-    return {str(name): _host_names_of_group(group) for name, group in inventory.groups.items()}
+    groups = inventory.groups
+
+    def hosts_of(name: str) -> Iterable[str]:
+        return (str(host) for host in groups[name].hosts if not host.implicit)
+
+    def children_of(name: str) -> Iterable[str]:
+        return (child.name for child in groups[name].child_groups)
+
+    return {str(name): hosts_level_by_level(name, hosts_of, children_of) for name in groups}
 
 
-def _host_names_of_group(group: Any) -> list[str]:
-    hosts: dict[str, None] = {}
-    members = {group.name: group}
-    pending = [group]
-    for member in pending:  # grows
-        hosts |= dict.fromkeys(str(host) for host in member.hosts if not (group.name == "all" and host.implicit))
-        children = [child for child in member.child_groups if child.name not in members]
-        members |= {child.name: child for child in children}
-        pending += children
-    return list(hosts)
-
-
-def _file_findings(inventory: Any) -> list[Finding]:
-    """Return the findings about the files of a loaded inventory of Ansible."""
+def _file_findings(inventory: Any, groups: Mapping[str, Sequence[str]]) -> list[Finding]:
+    """Return the findings about the files of a loaded inventory of Ansible with the given hosts by group."""
     from activemq_fleet._inventory_groups import conflicting_group_variables
 
-    groups = host_names_by_group(inventory)
     files = (str(source) for source in inventory._inventory.processed_sources)
     layout = InventoryLayout(tuple(filter(os.path.isfile, files)), groups, frozenset(map(str, inventory.hosts)))
     conflicts = conflicting_group_variables(inventory, inventory._loader, inventory._sources)

@@ -108,7 +108,7 @@ def test_templates_in_facts_are_not_evaluated(fact_attack: FactAttack) -> None:
 
 @pytest.mark.parametrize("set_variable", ["set_fact", "register", "include_vars"])
 def test_variables_that_tasks_set_are_refused(tmp_path: Path, set_variable: str) -> None:
-    manager, hostvars, _ = hosts_of(tmp_path, {"activemq_waivers": []})
+    manager, hostvars = hosts_of(tmp_path, {"activemq_waivers": []})
     if set_variable == "include_vars":
         manager.set_host_variable(PLAIN, "activemq_waivers", [])
     else:
@@ -164,12 +164,12 @@ def test_check_refuses_cached_facts_with_names_of_variables(site: LocalSite) -> 
     assert "--flush-cache" in completed.stdout
 
 
-def hosts_of(tmp_path: Path, variables: Mapping[str, object]) -> tuple[VariableManager, HostVars, dict[str, list[str]]]:
+def hosts_of(tmp_path: Path, variables: Mapping[str, object]) -> tuple[VariableManager, HostVars]:
     (tmp_path / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": {A: {}, PLAIN: {}}, "vars": dict(variables)}}))
     loader = DataLoader()
     inventory = InventoryManager(loader=loader, sources=[str(tmp_path / "hosts.yml")])
     manager = VariableManager(loader=loader, inventory=inventory)
-    return manager, HostVars(inventory, manager, loader), inventory.get_groups_dict()
+    return manager, HostVars(inventory, manager, loader)
 
 
 def test_variable_of_template_has_precedence_over_fact(tmp_path: Path) -> None:
@@ -178,11 +178,11 @@ def test_variable_of_template_has_precedence_over_fact(tmp_path: Path) -> None:
         "activemq_release": "{{ site_release }}",
         "activemq_x_of_other": f"{{{{ hostvars['{PLAIN}'].site_release }}}}",
     }
-    manager, hostvars, groups = hosts_of(tmp_path, variables)
+    manager, hostvars = hosts_of(tmp_path, variables)
     for host in (A, PLAIN):
         manager.set_host_facts(host, {"site_release": "5.5.1"})
 
-    settings = inventory_data_of_play(hostvars, groups, hostvars._loader).hosts[A]
+    settings = inventory_data_of_play(hostvars, hostvars._loader).hosts[A]
 
     assert hostvars.raw_get(A)["site_release"] == "5.5.1"
     assert (settings["activemq_release"], settings["activemq_x_of_other"]) == ("5.18.3", "5.18.3")
@@ -194,19 +194,19 @@ def test_template_may_refer_to_facts_and_results(tmp_path: Path) -> None:
         "activemq_x_result": "{{ measured.stdout }}",
         "activemq_x_other": f"{{{{ hostvars['{PLAIN}'].ansible_facts.memory }}}}",
     }
-    manager, hostvars, groups = hosts_of(tmp_path, variables)
+    manager, hostvars = hosts_of(tmp_path, variables)
     for host in (A, PLAIN):
         manager.set_host_facts(host, {"memory": 512})
         manager.set_nonpersistent_facts(host, {"measured": {"stdout": "x"}, "__activemq_site": {}})
 
-    settings = inventory_data_of_play(hostvars, groups, hostvars._loader).hosts[A]
+    settings = inventory_data_of_play(hostvars, hostvars._loader).hosts[A]
 
     assert settings == {"activemq_heap": "512m", "activemq_x_result": "x", "activemq_x_other": 512}
 
 
 @pytest.mark.parametrize("name", ["activemq_waivers", "activemq_unheard_of", "__activemq_site"])
 def test_fact_with_name_of_project_variable_is_refused(tmp_path: Path, name: str) -> None:
-    manager, hostvars, _ = hosts_of(tmp_path, {})
+    manager, hostvars = hosts_of(tmp_path, {})
     manager.set_host_facts(PLAIN, {name: trust_as_template("{{ 1 }}")})
 
     with pytest.raises(SettingsError, match=f"{PLAIN}: {name} is a fact of the host"):

@@ -58,9 +58,10 @@ def first_occurrence_of_repeated_time(zone: str, moment: datetime) -> tuple[date
 
     Its second occurrence begins at its end, and is as long. The result is None for all other times.
     """
-    if zone.upper() in _NAMES_OF_UTC or not _seconds_until_second_occurrence(zone, moment):
+    shift_seconds = 0 if zone.upper() in _NAMES_OF_UTC else _seconds_until_second_occurrence(zone, moment)
+    if not shift_seconds:
         return None
-    shift = timedelta(seconds=_seconds_until_second_occurrence(zone, moment))
+    shift = timedelta(seconds=shift_seconds)
     quarter_hour = timedelta(seconds=_QUARTER_HOUR_SECONDS)
     end = moment - timedelta(seconds=moment.timestamp() % _QUARTER_HOUR_SECONDS) + quarter_hour
     while _seconds_until_second_occurrence(zone, end):

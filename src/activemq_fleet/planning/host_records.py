@@ -13,6 +13,7 @@ from datetime import date
 from typing import Any
 
 from activemq_fleet.errors import InputError
+from activemq_fleet.group_names import hosts_level_by_level
 from activemq_fleet.naming import PATTERN_VARIABLE, PREFIX
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.settings.host_settings import NOT_SETTINGS
@@ -146,18 +147,17 @@ def parse_ansible_inventory_list(text: str) -> list[tuple[str, str, dict[str, in
 
 def _members_with_descendants(role: str, listing: Mapping[str, Any]) -> list[str]:
     """Return the hosts of a group, then those of its children level by level, as far as the listing has them."""
-    hosts: dict[str, None] = {}
-    names = [role]
-    for name in names:  # grows
-        if isinstance(listing.get(name), dict):
-            hosts |= dict.fromkeys(_listed_names(name, listing[name], "hosts"))
-            names += [child for child in _listed_names(name, listing[name], "children") if child not in names]
-    return list(hosts)
+    return hosts_level_by_level(
+        role,
+        lambda group: _listed_names(group, listing, "hosts"),
+        lambda group: _listed_names(group, listing, "children"),
+    )
 
 
-def _listed_names(group: str, group_fields: Mapping[str, Any], key: str) -> list[str]:
-    """Return the names in the list ``hosts`` or ``children`` of a group in a listing."""
-    names = group_fields.get(key) or []
+def _listed_names(group: str, listing: Mapping[str, Any], key: str) -> list[str]:
+    """Return the names in the list ``hosts`` or ``children`` of a group in a listing, if it has the group."""
+    group_fields = listing.get(group)
+    names = (group_fields.get(key) if isinstance(group_fields, dict) else None) or []
     if not isinstance(names, list | dict) or not all(isinstance(name, str) for name in names):
         raise _error_of_other_file(f"the key {key} of the group {group} is not a list of names")
     return list(names)

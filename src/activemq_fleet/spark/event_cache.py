@@ -34,20 +34,24 @@ def file_fingerprints(root: Path) -> dict[str, FileFingerprint]:
     """Return the fingerprints (inode, size, ctime) of all files below a directory, by relative path.
 
     Files and directories whose names begin with a dot or an underscore are left out, as Spark does not read them. These
-    are also the temporary files of ``rsync``.
-    Raises InputError for a link that leads out of ``root``, and for an entry that is not a regular file.
+    are also the temporary files of ``rsync``. Raises InputError for a link that leads out of ``root``, and for an entry
+    that is not a regular file.
     """
     check_no_outside_links(str(root))
     fingerprints = {}
     for directory, below, names in os.walk(root, followlinks=True):
-        below[:] = [name for name in below if not name.startswith((".", "_"))]
-        for path in (Path(directory, name) for name in names if not name.startswith((".", "_"))):
+        below[:] = filter(_is_read_by_spark, below)
+        for path in (Path(directory, name) for name in filter(_is_read_by_spark, names)):
             # The file may have been removed, or may be a dangling link. The audit itself reports unreadable files.
             with suppress(OSError):
                 status = path.stat()
                 fingerprint = FileFingerprint(status.st_ino, status.st_size, status.st_ctime_ns)
                 fingerprints[path.relative_to(root).as_posix()] = fingerprint
     return fingerprints
+
+
+def _is_read_by_spark(name: str) -> bool:
+    return not name.startswith((".", "_"))
 
 
 class CollectedFiles:
