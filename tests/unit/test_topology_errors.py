@@ -32,6 +32,7 @@ def test_t001_broker_whose_name_does_not_match_naming_pattern_is_error() -> None
     finding_line = error_of("T001", hosts("o-mq1") | {"db1": {}}, {"activemq_brokers": ["db1"]})
 
     assert finding_line.startswith("db1: the host is in activemq_brokers")
+    assert "run `activemq-fleet names -i INVENTORY`, which proposes an activemq_naming_pattern" in finding_line
 
 
 def test_t002_pair_without_its_other_node_is_error() -> None:

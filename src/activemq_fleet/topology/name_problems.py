@@ -22,7 +22,11 @@ def naming_pattern_mismatch_findings(
             text, fix = unclear[name].reason, unclear[name].fix
         else:
             text = "the host is in activemq_brokers, but its name does not match activemq_naming_pattern"
-            fix = f"rename the host to {_form_of_name(pattern)}, or remove it from activemq_brokers"
+            fix = (
+                "run `activemq-fleet names -i INVENTORY`, which proposes an activemq_naming_pattern for existing "
+                f"names, or rename the host to {_form_of_name(pattern)}. If it is not a broker, remove it from "
+                "activemq_brokers"
+            )
         yield error_finding(
             "T001",
             name,
@@ -45,9 +49,9 @@ def misspelled_broker_name_findings(host_names: Iterable[str], pattern: str) -> 
             host=name,
             message="no configuration is generated for the host: its name resembles that of a broker, but "
             "activemq_naming_pattern finds no group and node in it",
-            fix=f"if the host is a broker, rename it to {_form_of_name(pattern)}, or change activemq_naming_pattern. "
-            "If it is the host of an agent or a load balancer, add it to the inventory group activemq_agents or "
-            "activemq_loadbalancers",
+            fix=f"if the host is a broker, rename it to {_form_of_name(pattern)}, or run `activemq-fleet names "
+            "-i INVENTORY`, which proposes an activemq_naming_pattern. If it is the host of an agent or a load "
+            "balancer, add it to the inventory group activemq_agents or activemq_loadbalancers",
             why=f"the names of brokers match activemq_naming_pattern, which is {pattern}",
         )
 
