@@ -71,7 +71,7 @@ def _adopted_agent_accounts(proposal: ProposedVariablesByHost) -> dict[str, set[
 
 
 def propose_acl(proposal: ProposedVariablesByHost) -> None:
-    """Propose ``activemq_acl`` from the rights in activemq.xml files.
+    """Propose ``activemq_acl`` from the access rights (authorizationEntry elements) in existing activemq.xml files.
 
     Rights that the network user, agents and advisory topics get by default are left out.
     """

@@ -44,9 +44,10 @@ class _AdditionKind:
     """A function that returns the reason why an addition has no effect on a broker, or "" if it has its effect."""
 
     def applies_to_addition(self, path: str, rendered: str) -> bool:
-        """Return whether this advice applies to content that the rendered activemq.xml has and the existing one lacks.
+        """Return whether XML that a rendered activemq.xml has and the existing one lacks is an addition of this kind.
 
-        It applies if ``path`` (the XML path of that content) and ``rendered`` (its rendered value) match the kind.
+        Its ``path`` (the XML path of that content) and ``rendered`` (its rendered value) then match the patterns of the
+        kind.
         """
         return bool(re.search(self.value, rendered) and re.search(f"/(?:{self.place})$", path))
 
@@ -318,7 +319,7 @@ _POLICY_ENTRY = re.compile(r"policyEntry\[@(queue|topic)='([^']*)'\](?:/@?(\w+))
 
 
 def advice_on_addition(difference: XmlDifference, broker: Broker) -> RenderedAdditionAdvice:
-    """Return the advice on an addition: content that the rendered file has and the existing file lacks.
+    """Return advice on how to undo an addition: XML that the rendered activemq.xml has and the existing one lacks.
 
     It has the addition's effect, and the variables that undo it. Without a variable that undoes it, the advice has only
     a reason.

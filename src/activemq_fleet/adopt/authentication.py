@@ -58,7 +58,7 @@ def _login_nodes(document: AdoptedDocument) -> list[ComparedElement]:
 
 
 def note_inexpressible_authentication(proposal: ProposedVariablesByHost) -> None:
-    """Add a note for the operator about each kind of authentication that the inventory cannot express."""
+    """Add a note for the operator to ``proposal`` for each kind of authentication that no variable expresses."""
     hosts_by_note: dict[str, list[str]] = defaultdict(list)
     for document in proposal.documents:
         variables = proposal[document.host]

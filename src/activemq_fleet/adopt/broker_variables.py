@@ -62,7 +62,7 @@ class ExpressibleListener:
 
 
 def propose_limits_console_and_connectors(proposal: ProposedVariablesByHost) -> None:
-    """Propose the variables for limits, console and connectors of every host, from its own activemq.xml."""
+    """Propose the variables for resource limits, web console and connectors of every host, from its activemq.xml."""
     _propose_missing_heaps(proposal)
     for document in proposal.documents:
         _propose_limits(proposal, document)

@@ -69,10 +69,10 @@ def propose_heap_and_user(proposal: ProposedVariablesByHost) -> None:
 
 
 def propose_console(proposal: ProposedVariablesByHost) -> None:
-    """Propose the variables of the web console from Jetty's files.
+    """Propose port and address of the web console, from the Jetty configuration files of existing brokers.
 
-    They are port and bind address; the port offset is subtracted. The file that activemq.xml imports decides, whatever
-    its name is. A note names what the inventory does not have.
+    The port offset is subtracted from the port. The file that activemq.xml imports decides, whatever its name is. A
+    note names what the inventory does not have.
     """
     hosts_by_file: dict[str, list[str]] = defaultdict(list)
     for document in proposal.documents:
@@ -110,7 +110,7 @@ def _console_file(document: AdoptedDocument) -> tuple[str, str]:
 
 
 def propose_java_options(proposal: ProposedVariablesByHost, fleet: Fleet) -> None:
-    """Propose ``activemq_java_options`` from environment files.
+    """Propose ``activemq_java_options`` for each host whose environment file sets additional Java options.
 
     These are options in a file by activemq.fleet that not every broker has.
     """
@@ -126,7 +126,7 @@ def propose_java_options(proposal: ProposedVariablesByHost, fleet: Fleet) -> Non
 
 
 def note_omitted_java_options(proposal: ProposedVariablesByHost) -> None:
-    """Add a note for the operator about Java options in existing environment files that ``adopt`` does not copy.
+    """Add notes for the operator to ``proposal`` about Java options of environment files that ``adopt`` does not copy.
 
     Values that can be secrets, such as passwords, are not shown.
     """

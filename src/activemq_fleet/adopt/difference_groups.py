@@ -92,9 +92,9 @@ def differences_except_percentage_limits(
 
 
 def group_omissions_and_changes(differences: Iterable[XmlDifference]) -> list[DifferenceGroup]:
-    """Group equal omissions and changes among the differences between existing and rendered activemq.xml files.
+    """Return groups of equal differences in which rendered activemq.xml files omit or change content of existing ones.
 
-    The groups are returned. Differences of one kind are one group, whatever names their paths contain.
+    Differences of one kind are one group, whatever names their paths contain.
     """
     groups: dict[tuple[str, ...], list[XmlDifference]] = defaultdict(list)
     for difference in differences:
@@ -114,10 +114,9 @@ def group_omissions_and_changes(differences: Iterable[XmlDifference]) -> list[Di
 
 
 def group_equal_additions(differences: Iterable[XmlDifference], fleet: Fleet) -> list[AdditionGroup]:
-    """Group equal additions among the differences between existing and rendered activemq.xml files.
+    """Return groups of equal differences in which rendered activemq.xml files add content that the existing ones lack.
 
-    The groups are returned, each with its advice. Additions of one kind are one group, whatever names their paths
-    contain.
+    Each group has its advice. Additions of one kind are one group, whatever names their paths contain.
     """
     groups: dict[tuple[object, ...], list[tuple[XmlDifference, RenderedAdditionAdvice]]] = defaultdict(list)
     for difference in differences:

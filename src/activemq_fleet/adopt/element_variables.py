@@ -157,7 +157,7 @@ def _propose_usage(proposal: ProposedVariablesByHost, document: AdoptedDocument)
 
 
 def remove_defaults_from_destination_policies(proposal: ProposedVariablesByHost, fleet: Fleet) -> None:
-    """Drop the default values from the proposed destination policies.
+    """Remove values that are equal to the defaults from the proposed ``activemq_destination_policies`` of each host.
 
     These are values that every broker's policies have anyway, and entries left empty. ``fleet`` is the proposed one
     with all its links.

@@ -70,7 +70,7 @@ def expand_directory_placeholders(path: str, directories: Mapping[str, str]) -> 
 
 
 def activemq_base_and_data_directories(base: str, instance: str) -> dict[str, str]:
-    """Return the paths of ``${activemq.base}`` and ``${activemq.data}``, in a dictionary by ``base`` and ``data``.
+    """Return the directories ``${activemq.base}`` and ``${activemq.data}`` of a broker, by ``base`` and ``data``.
 
     The parameters are the values of the variables ``activemq_base`` and ``activemq_instance``.
     """

@@ -48,7 +48,7 @@ def propose_preferred_master_per_pair(proposal: ProposedVariablesByHost, known_a
 def propose_addresses_used_by_other_brokers(
     proposal: ProposedVariablesByHost, known_addresses: Mapping[str, str]
 ) -> None:
-    """Propose ``activemq_address`` for each host to which other brokers connect by another name.
+    """Propose ``activemq_address`` for each host that other brokers address by a name other than its inventory name.
 
     The addresses come from the network connectors of those brokers. ``known_addresses`` take precedence.
     """
@@ -153,10 +153,11 @@ def _only_host(names: HostsByName[str], name: str) -> str | None:
 
 
 def broker_meant_by_address(brokers_by_address: BrokersByAddress, host: str, port: int) -> Broker | None:
-    """Return the broker to which a bridge with this address belongs in the fleet that ``adopt`` proposes, or None.
+    """Return the proposed broker to which a bridge with the address ``host`` and ``port`` connects.
 
-    The port only decides between brokers of one machine: the file of a single broker may lack the connector of the
-    port, and the target of the bridge is that broker nevertheless. None is also returned where several brokers match.
+    None is returned where no broker or several brokers match. The port only decides between brokers of one machine: the
+    file of a single broker may lack the connector of the port, and the target of the bridge is that broker
+    nevertheless.
     """
     brokers = brokers_by_address.brokers_named(host)
     if len(brokers) > 1:

@@ -56,7 +56,7 @@ class _SkippedParts:
 def propose_attributes_and_fragments(
     proposal: ProposedVariablesByHost, document: AdoptedDocument, rendered: ComparedElement
 ) -> None:
-    """Propose broker attributes and XML fragments for the parts of a host's activemq.xml that no variable expresses.
+    """Propose broker attributes and XML fragments for the parts of an activemq.xml that no other variable expresses.
 
     These are the parts that ``rendered`` lacks: the host's document as rendered from the proposed variables alone. They
     are added to ``proposal``; nothing is returned.

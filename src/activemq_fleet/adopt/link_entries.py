@@ -32,7 +32,7 @@ class AdoptedLink:
 
     @property
     def has_default_options(self) -> bool:
-        """Whether a network link has only default options, and so carries all destinations.
+        """Whether a link has only default options and no filters, so that it forwards messages of all destinations.
 
         ``activemq_topology`` can make such a link.
         """

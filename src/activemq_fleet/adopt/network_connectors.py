@@ -46,7 +46,7 @@ class ReplaceableBridge:
 
     @property
     def traffic_key(self) -> tuple[object, ...]:
-        """The key of the bridge's traffic, for finding bridges that forward the same messages.
+        """The properties of the bridge, such as its TTL and filters, that determine which messages it forwards.
 
         It is equal for bridges that forward the same messages equally far.
         """
@@ -150,7 +150,7 @@ def _replaceable_bridge(node: ComparedElement, connector: NetworkConnector) -> R
 
 
 def network_ttl_of_connector(connector: NetworkConnector) -> Ttl:
-    """Return the TTL of a networkConnector as ``activemq_links`` has it, 0 for a text that is no number."""
+    """Return the TTL of a networkConnector in the form of ``activemq_links``; an invalid number counts as 0."""
     consumer, message = connector.consumer_ttl or 0, connector.message_ttl or 0
     return SplitTtl(consumer=consumer, message=message) if connector.has_split_ttl else consumer
 
@@ -172,7 +172,7 @@ def link_ttl_setting(link: Link) -> Ttl:
 
 
 def ttl_as_number_or_mapping(ttl: Ttl) -> int | dict[str, int]:
-    """Return a network TTL as a value that YAML can represent: a number, or a mapping of two numbers."""
+    """Return a network TTL as a value for YAML: a number, or a mapping with ``consumer`` and ``message``."""
     return ttl.model_dump() if isinstance(ttl, SplitTtl) else ttl
 
 

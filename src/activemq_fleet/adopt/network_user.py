@@ -49,7 +49,7 @@ def propose_network_user(proposal: ProposedVariablesByHost) -> bool:
 
 
 def withdraw_unneeded_network_users(proposal: ProposedVariablesByHost) -> None:
-    """Remove the user for network bridges that ``adopt`` proposed from brokers that have no bridges with a login.
+    """Remove the proposed user for network bridges from the proposal for each broker whose bridges do not log in.
 
     Their rendered files do not contain it. They have no links and no such account in their file, or they have no
     authentication: no bridge then logs in.

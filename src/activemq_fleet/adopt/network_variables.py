@@ -39,7 +39,7 @@ _INEXPRESSIBLE_TTL = "neither activemq_network_ttl nor the key ttl of activemq_l
 
 
 def propose_network(proposal: ProposedVariablesByHost) -> None:
-    """Propose the network variables of all brokers: topology, links and pair links.
+    """Propose the variables for the network of brokers (topology and links) from the existing bridges.
 
     The account with which bridges log in is proposed, too.
     """
@@ -83,7 +83,7 @@ class _Network:
         }
 
     def propose_links_for_existing_bridges(self) -> None:
-        """Propose the variables of network links that render the existing bridges.
+        """Propose variables of network links for the existing bridges, so that the rendered bridges equal them.
 
         A note is added for each bridge that stays an XML fragment.
         """

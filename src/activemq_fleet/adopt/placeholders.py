@@ -100,7 +100,7 @@ def read_adjacent_credentials_properties(document: Path, companions: CompanionFi
 
 
 def replace_known_placeholders(root: etree._Element, properties: Mapping[str, str], file: str) -> None:
-    """Replace the placeholders of known properties in an XML tree in place by their values; nothing is returned.
+    """Replace placeholders ``${name}`` in an XML tree in place by their values in ``properties``; nothing is returned.
 
     The attributes and texts of ``root`` and of all elements below it are changed. Unknown placeholders stay. Raises
     InputError for a value that XML cannot hold or that is too long; the error names the document by ``file``.

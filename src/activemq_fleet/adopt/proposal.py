@@ -54,7 +54,7 @@ class ProposedVariablesByHost:
         return self.variables[host]
 
     def proposed_ha_profile(self, host: str) -> HighAvailabilityProfile:
-        """Return the high-availability profile that is proposed for a host."""
+        """Return the proposed high-availability profile of a host: how one node of its pair replaces the other."""
         return PROFILES[self.variables[host]["ha"]]
 
     def propose_value_if_valid(self, host: str, name: str, value: Any) -> bool:
@@ -76,7 +76,7 @@ class ProposedVariablesByHost:
         return activemq_base_and_data_directories(base, instance)
 
     def propose_preferred_master_unless_default(self, host: str, node_mark: str) -> None:
-        """Propose the preferred master of a host's pair, unless it is the default of the naming convention.
+        """Propose the preferred master of a host's pair, unless it is the node that the naming convention prefers.
 
         ``node_mark`` is the preferred master's mark: the part of its host name that distinguishes the two nodes, such
         as ``a``.
@@ -102,7 +102,7 @@ class ProposedVariablesByHost:
         return self.proposed_fleet_with_host_overrides(lambda _host: changes)
 
     def proposed_fleet_with_host_overrides(self, overrides_of: Callable[[str], Mapping[str, Any]]) -> Fleet:
-        """Return the fleet that the proposed inventory variables describe, with variables of each host overridden.
+        """Return the fleet that the proposed inventory variables describe, with some variables of each host replaced.
 
         ``overrides_of`` returns the overriding variables of a host.
         """
@@ -121,7 +121,7 @@ class ProposedVariablesByHost:
         return build_fleet(hosts, {AGENTS: list(self.agents)}, naming_pattern=self.naming.pattern)
 
     def add_note(self, hosts: Iterable[str], text: str, *, is_urgent: bool = False) -> None:
-        """Add a note for the operator about hosts of the proposed inventory.
+        """Add a text about given hosts to the notes for the operator.
 
         A note that exists already is not repeated. Urgent notes come before all others: errors, and what the rendered
         files leave out.
@@ -137,14 +137,14 @@ class ProposedVariablesByHost:
 
     @property
     def urgent_notes(self) -> tuple[str, ...]:
-        """The urgent notes for the operator, each with its hosts.
+        """The urgent notes for the operator, as lines of text that begin with the names of hosts.
 
         They are about errors, and about what the rendered files leave out.
         """
         return tuple(self.notes[: self._urgent_count])
 
     def exclude_elements_from_fragments(self, *nodes: ComparedElement | None) -> None:
-        """Exclude elements that proposed variables replace from the XML fragments that ``adopt`` proposes.
+        """Record XML elements that proposed variables replace, so that ``adopt`` proposes no XML fragments for them.
 
         ``nodes`` are such elements of an existing activemq.xml. A fragment adds XML to the rendered file as it is.
         """

@@ -75,7 +75,7 @@ class TextWithSecretLabels:
 
     @property
     def text_with_secret_markers(self) -> str:
-        """The text with a marker ``@.secrets/LABEL@`` in place of each secret.
+        """The text in which a marker ``@.secrets/LABEL@``, which names a secret's file, replaces each password.
 
         It is for rendering and comparing.
         """
@@ -83,7 +83,7 @@ class TextWithSecretLabels:
 
     @property
     def text_as_jinja_template(self) -> str:
-        """The text as a Jinja template with a lookup for each secret.
+        """The text as a Jinja template in which a lookup of a secret's file replaces each password.
 
         Other Jinja markup is quoted.
         """

@@ -28,7 +28,7 @@ _PORT_RULE = "V057"
 
 
 def propose_waivers_for_original_files(proposal: ProposedVariablesByHost, findings_of: FindingsOf) -> None:
-    """Propose waivers of the lint rules that the original files of adopted brokers break.
+    """Propose ``activemq_waivers`` for errors of lint rules that existing files of adopted brokers already have.
 
     Without the waivers, the rules would stop ``render`` for the hosts concerned. An error with which a broker does not
     start remains an error, with a note. What causes any other error is left out of the proposal. Raises InputError for
@@ -50,7 +50,7 @@ def propose_waivers_for_original_files(proposal: ProposedVariablesByHost, findin
 
 
 def add_note_on_remaining_warnings(proposal: ProposedVariablesByHost, findings_of: FindingsOf) -> None:
-    """Add a note for the operator about the warnings of ``check`` that remain after the adoption.
+    """Add notes for the operator to ``proposal`` about warnings that ``check`` will still report after the adoption.
 
     adopt keeps their causes: ``check`` reports them for the original files, too.
     """
