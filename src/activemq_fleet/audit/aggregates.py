@@ -29,7 +29,7 @@ class SortedSample(NamedTuple):
 
 
 def sorted_sample(numbers: Sequence[float] | NDArray[np.int64]) -> SortedSample:
-    """Return a sorted sample that represents a larger set of numbers.
+    """Return a sorted sample of ``numbers``, limited in size, that represents all of them.
 
     The sample contains the smallest and the largest number.
     """

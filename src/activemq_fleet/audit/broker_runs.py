@@ -143,7 +143,7 @@ def observed_broker_runs(
 
 
 def mark_runs_with_missing_end(runs: Sequence[ObservedBrokerRun], times_before_gaps: Iterable[datetime]) -> None:
-    """Mark the runs of a broker whose log shows no end, and lacks records after the last record of the run.
+    """Set ``lacks_end`` of a broker's runs: whether their end is unknown and later log records are missing.
 
     ``times_before_gaps`` are the times of the last log records before missing parts of the log.
     """

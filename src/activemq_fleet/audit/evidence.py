@@ -167,7 +167,7 @@ class Incident:
 
     @property
     def incident_id(self) -> str:
-        """The id of an incident: kind, host, time of the log record and, if it has one, mark, joined by slashes."""
+        """The id of an incident: kind, host, time of the log record and ``mark`` (if not empty), joined by slashes."""
         when = f"{self.recorded:%Y%m%dT%H%M%S.%f}" if self.recorded else "-"
         return "/".join([self.kind, self.host, when, *([self.mark] if self.mark else [])])
 

@@ -30,7 +30,7 @@ MAX_GAPS = 500
 def gaps_from_incomplete_log_files(
     logs: Sequence[LogFileSummary], files_by_host: Mapping[str, HostLogFiles]
 ) -> list[InputGap]:
-    """Return a gap for each collected log file that is cut off, missing or not readable.
+    """Return an InputGap (missing audit input) for each collected log file that is cut off, missing or not readable.
 
     Records that could not be parsed are gaps, too; they weigh where they are many. At most ``MAX_GAPS`` files with
     such records are reported, those that weigh first, and at most ``MAX_GAPS`` missing files. ``files_by_host`` are all

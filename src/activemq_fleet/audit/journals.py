@@ -58,7 +58,7 @@ class JournalEpochPart(NamedTuple):
 
 
 class JournalEpoch(NamedTuple):
-    """An epoch of an agent's event journal: the part that the agent wrote with one outbox database.
+    """An epoch of an agent's event journal: the part that the agent wrote during the lifetime of one store database.
 
     A new database begins a new epoch. ``rank`` counts the agent's epochs by time, from 1. ``known`` is the highest
     jseq. ``is_torn``: unreadable lines follow the last record. ``received``: the highest SEQ of its events that any
@@ -212,7 +212,7 @@ def gaps_of_absent_journals(
 def records_and_gaps_in_order(
     lines: Iterable[EventJournalLine], epochs: Mapping[EpochKey, JournalEpoch]
 ) -> Iterator[JournalFinding]:
-    """Yield the records of agents' event journals, and the gaps among them, in order.
+    """Yield the records of agents' event journals, and the gaps among them, in the order of agent, epoch and number.
 
     Subscription changes are also yielded. ``lines`` are sorted by agent, epoch and jseq.
     """

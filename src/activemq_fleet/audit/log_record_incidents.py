@@ -75,7 +75,7 @@ def repeated_record_incidents(node: PairNode, evidence: Sequence[LogRecordEviden
 
 
 def split_evidence_at_time_gaps(evidence: Iterable[LogRecordEvidence]) -> Iterator[list[LogRecordEvidence]]:
-    """Split log evidence into series of records that are close in time.
+    """Split log records, which are evidence of incidents, into lists: one for each series of records close in time.
 
     Each record comes at most ``APART`` after the record before it.
     """

@@ -25,7 +25,7 @@ _CLASS_NAME = r"^[\w$-]{2,}\."  # not o.a.a.b.BrokerService
 
 @dataclass(slots=True)
 class LogFileSummary:
-    """A summary of the events in one log file.
+    """A summary of the log events (parsed log records) in one log file of a broker.
 
     It has the number of events, the numbers of unknown and of unreadable ones, their problems and their times.
     ``order``: the file's position among its host's, 0 the oldest. ``rows``: events, of which ``unknown`` are of no

@@ -163,7 +163,7 @@ class _OutgoingLinks:
                 link.failed = evidence.at
 
     def count_failover_attempts(self, evidence: LogRecordEvidence) -> None:
-        """Update the links' numbers of failed attempts from a log record, in which a failover transport reports them.
+        """Update the links' numbers of failed connection attempts from a log record of ActiveMQ's failover transport.
 
         The record has the addresses of the links.
         """
@@ -174,7 +174,7 @@ class _OutgoingLinks:
                 link.error = link.error or evidence.fields.get("e", "")[:200]
 
     def record_broken_handshake(self, evidence: LogRecordEvidence) -> None:
-        """Record the time at which the handshake of a broker's network link broke, from a log record.
+        """Store the time at which the handshake of a network link's connection failed, from a log record.
 
         The connection ended before the other broker sent its name.
         """
@@ -184,7 +184,7 @@ class _OutgoingLinks:
                 link.handshake = evidence.at
 
     def clear_broken_handshakes_since(self, since: datetime) -> None:
-        """Clear handshakes of network links that broke since a time, because the stop of the broker explains them."""
+        """Delete recorded handshake failures of network links since a time, because the broker's stop explains them."""
         for link in self.attempts.values():
             if link.handshake is not None and link.handshake >= since:
                 link.handshake = None
@@ -361,7 +361,7 @@ class _BridgeReader:
                 return
 
     def mark_rebuilt_and_add_never_up_links(self) -> None:
-        """Complete a host's network bridges at the end of its log: mark rebuilt ones, and add links that never came up.
+        """At the end of a host's log, mark rebuilt network bridges, and record the links that never came up.
 
         A bridge that ended counts as rebuilt if a later bridge of its link is up at that time. An outgoing bridge that
         is not rebuilt gets the time of the last broken handshake of its link.

@@ -25,13 +25,13 @@ class OmittedFile:
 
     @property
     def lacks_only_beginning(self) -> bool:
-        """Whether the newest lines of the file were collected, so that only its beginning is missing."""
+        """Whether ``collect`` copied the newest lines of the file, so that only its beginning is missing."""
         return self.why == NEWEST_ONLY
 
 
 @dataclass(frozen=True, slots=True)
 class HostLogFiles:
-    """The log files of a host, whether they were read or not.
+    """The log files of a host: those that the audit read, and those that are empty, unreadable or were not collected.
 
     ``names`` are their paths below the host's directory, including those of empty files and of ``omitted`` ones.
     ``is_listed``: whether ``collect`` listed the directory of the logs, so that other logs did not exist on the host.
@@ -45,7 +45,7 @@ class HostLogFiles:
 
 
 def parse_omitted_files(rows: Any) -> tuple[OmittedFile, ...]:
-    """Return the omitted files from ``left_out`` of host.json; malformed rows are left out."""
+    """Return the files that ``collect`` omitted, from ``left_out`` in host.json; malformed entries are ignored."""
     if not isinstance(rows, list):
         return ()
     return tuple(_valid_omitted_files(rows[:_MAXIMUM_FILES]))

@@ -42,7 +42,7 @@ class _OperationRecord:
 
 
 def parse_planned_operations(host: str, content: bytes) -> tuple[tuple[PlannedOperation, ...], tuple[str, ...]]:
-    """Parse the planned operations on a host, from the file that records them.
+    """Parse the file ``operations.jsonl`` of a host, in which playbooks record planned operations such as restarts.
 
     Returns the operations, sorted by beginning, and a text for each entry that cannot be read.
     """

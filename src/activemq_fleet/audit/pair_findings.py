@@ -61,9 +61,9 @@ class FleetWideLogEvidence:
     last_active_times_by_store_and_host: Mapping[str, Mapping[str, datetime]] = field(default_factory=dict)
 
     def is_explained_by_another_log(self, incident: Incident) -> bool:
-        """Return whether the log of another host explains an incident.
+        """Return whether the log of another host makes it unnecessary to report an incident.
 
-        The incident then need not be reported. The other log reports the incident itself, or shows that it is none.
+        The other log reports the incident itself, or shows that it is none.
         """
         if incident.peer in self.names_of_brokers_reporting_refusals:
             return True
@@ -73,7 +73,7 @@ class FleetWideLogEvidence:
         return any(host != incident.host and until >= incident.began for host, until in users.items())
 
     def attribute_to_peer_frame_limit_if_refused(self, incident: Incident) -> Incident:
-        """Return a bridge's incident with the peer's ``maxFrameSize`` as its cause if the peer refused a frame.
+        """Return a bridge's incident with the peer's ``maxFrameSize`` as its new cause, if the peer refused a frame.
 
         The limit is the cause if the bridge breaks repeatedly and the peer's log reports that it refused a frame. The
         limit is then added to the cause, and the remedy is replaced. All other incidents are returned unchanged.
@@ -112,9 +112,9 @@ class PairFindings:
 
     @property
     def last_active_times_by_store_and_host(self) -> dict[str, dict[str, datetime]]:
-        """The last time at which a broker of the pair was active on a store, by store and host.
+        """The last time at which each host of the pair had each store open, as a dictionary by store and then by host.
 
-        A broker is active on a store while it has it open, according to the log of its node.
+        A broker has its store open while it is active, according to the log of its node.
         """
         served: dict[str, dict[str, datetime]] = {}
         for run in (run for host_runs in self.runs.values() for run in host_runs if run.was_active):
@@ -278,9 +278,9 @@ def incidents_of_pair(
     operations: Sequence[PlannedOperation] = (),
     fleet: FleetWideLogEvidence = FleetWideLogEvidence(),
 ) -> list[Incident]:
-    """Return the incidents of a broker pair, from its logs and from observations of bridges and agents.
+    """Return the incidents of a broker pair, from its logs and from connections that bridges and agents recorded.
 
-    ``witnesses`` are the observations. ``fleet`` is what the logs of other hosts show.
+    ``witnesses`` are the records about connections. ``fleet`` is what the logs of other hosts show.
     """
     losses, records = list[ConnectionLoss](), dict[tuple[str, str, int], AgentConnectionRecord]()
     for witness in witnesses:
@@ -309,7 +309,7 @@ def incidents_of_pair(
 def pair_and_located_loss(
     lost_broker: str, loss: ConnectionLoss, hosts_by_name: Mapping[str, set[str]], pair_of: Mapping[str, str]
 ) -> tuple[str, ConnectionLoss] | None:
-    """Return (pair name, loss) for the lost connection of a bridge or an agent to a broker: the pair of this broker.
+    """Return (pair name, loss) for a lost connection of a bridge or an agent; the pair is that of the lost broker.
 
     Returns None if no broker, or brokers of several pairs, have had the name ``lost_broker``. The returned loss is the
     given one, with the host of the lost broker added if it is known. ``pair_of``: the pair, else the host, by host.

@@ -62,11 +62,11 @@ def takeover_incidents_of_pair(
     skew: timedelta = SKEW,
     operations: Sequence[PlannedOperation] = (),
 ) -> list[Incident]:
-    """Return the incidents of a broker pair that its takeovers show.
+    """Return the incidents of a broker pair that the runs of its brokers show together, such as takeovers.
 
-    They are takeovers (also failed ones), split brains and flapping. ``losses`` are those that agents and bridges saw.
-    Takeovers during ``operations``, the planned work on the pair's nodes, are planned, and do not count as flapping.
-    Neither do takeovers after an orderly stop.
+    Others are failed takeovers, split brains and flapping. ``losses`` are those that agents and bridges saw. Takeovers
+    during ``operations``, the planned work on the pair's nodes, are planned, and do not count as flapping. Neither do
+    takeovers after an orderly stop.
     """
     corrections = clock_corrections(runs, skew)
     order = active_runs_in_takeover_order(runs, corrections)
@@ -421,7 +421,7 @@ def _both_active(first: ObservedBrokerRun, second: ObservedBrokerRun, skew: time
 
 
 def last_active_record_time(run: ObservedBrokerRun) -> datetime | None:
-    """Return the time of the last record that shows that a node was active."""
+    """Return the time of the last log record of a broker run that shows that the broker was active, or None."""
     if run.end == "lost_lock" and run.ended and run.last and run.last > run.ended - _FINAL_RECORDS_TIME:
         return (
             None

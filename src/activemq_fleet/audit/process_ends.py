@@ -68,10 +68,10 @@ def set_unlogged_process_ends(
     hangs: Sequence[Hang],
     logged_minutes: Sequence[LoggedMinute],
 ) -> None:
-    """Set the ends of broker processes that logs do not show, from hangs and records of the host's systemd journal.
+    """Set ``process_end`` of broker runs whose log shows no end, from recorded hangs and the host's systemd journal.
 
-    These are the ends of runs that ended without a record, or whose log has no end. ``logged_minutes`` are the minutes
-    in which the host logged anything.
+    These are runs that ended without a record, or whose log has no end. ``logged_minutes`` are the minutes in which the
+    host logged anything.
     """
     for index, run in enumerate(runs):
         begin = run.chosen or run.first or run.last

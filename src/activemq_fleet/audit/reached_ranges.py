@@ -21,10 +21,10 @@ NOTHING = 1 << 62
 
 @dataclass(slots=True)
 class EventRange:
-    """A range of one publisher's events: their smallest and largest sequence number and position.
+    """The smallest and largest sequence number, and journal position, of a range of one publisher's events.
 
-    An empty range has NOTHING and -1. The sequence number is SEQ, the position that of the acceptance. ``is_odd``: the
-    acceptance of one of the events is not known.
+    An empty range has NOTHING and -1. The sequence number is SEQ; the position is that of the acceptance in the event
+    journal of the publishing agent. ``is_odd``: the acceptance of one of the events is not known.
     """
 
     min_seq: int = NOTHING
@@ -66,7 +66,7 @@ class EventRange:
 
 
 class ReceivedEventRangeKey(NamedTuple):
-    """The key of a range of received events: the publisher's epoch, the subscriber, and the kind of the range.
+    """The key of a range of received events: the publisher's epoch, the subscriber, and the scope, such as a topic.
 
     An epoch is the lifetime of the publisher's store; ``stream`` is the epoch and the subscriber. A range consists of
     the receipts between two changes of the subscriptions (``kind`` is ``era``), of the receipts on a topic (``topic``),
@@ -111,7 +111,7 @@ class SubscriberSubscriptions:
 
 
 def subscribers_by_name(changes: Iterable[AgentSubscriptionChange]) -> dict[str, SubscriberSubscriptions]:
-    """Return a dictionary from each subscriber's name to its subscriptions, as their changes determine them.
+    """Return the subscriptions of each subscriber, by its name, from the records that it subscribed or unsubscribed.
 
     A filter that is subscribed again continues its subscription.
     """

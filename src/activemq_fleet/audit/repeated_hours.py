@@ -21,7 +21,7 @@ _NO_TIME = timedelta(0)
 
 @dataclass(frozen=True, slots=True)
 class PeriodReadTooEarly:
-    """A period (UTC) of a host's log whose times were interpreted as too early, by ``shift``.
+    """A period (UTC) of a host's log whose times were read ``shift`` too early, when daylight saving time ended.
 
     The local time of the host occurred twice in that night, and the first occurrence was assumed.
     """
@@ -32,15 +32,15 @@ class PeriodReadTooEarly:
     shift: timedelta
 
     def shift_of(self, host: str, at: datetime) -> timedelta:
-        """Return the time to add to the time of a log record of a host; zero outside of the period."""
+        """Return the correction to add to the time of a host's log record: zero outside of the period."""
         return self.shift if host == self.host and self.begin <= at < self.end else _NO_TIME
 
     def was_moved(self, host: str, at: datetime | None) -> bool:
-        """Return whether a correct time of a host is in the period's second occurrence."""
+        """Return whether a corrected time of a host is one to which ``shift`` was added."""
         return at is not None and bool(self.shift_of(host, at - self.shift))
 
     def correct_record(self, record: LogRecordEvidence) -> LogRecordEvidence:
-        """Return a log record with its correct times."""
+        """Return a log record with its times corrected by ``shift`` if it is in the period, else unchanged."""
         shift = self.shift_of(record.host, record.at)
         return (
             replace(record, at=record.at + shift, last=None if record.last is None else record.last + shift)
@@ -49,7 +49,7 @@ class PeriodReadTooEarly:
         )
 
     def correct_minute(self, minute: LoggedMinute) -> LoggedMinute:
-        """Return a minute in which a host logged records with its correct times."""
+        """Return a LoggedMinute with its times corrected by ``shift`` if they are in the period, else unchanged."""
         shift = self.shift_of(minute.host, minute.first)
         return LoggedMinute(minute.host, minute.first + shift, minute.last + shift) if shift else minute
 
@@ -59,9 +59,10 @@ def periods_read_too_early(
     evidence_by_host: Mapping[str, Sequence[LogRecordEvidence]],
     logged_minutes: Sequence[LoggedMinute],
 ) -> list[PeriodReadTooEarly]:
-    """Return the periods of a pair's hosts in which a node took over an hour later than its log was read.
+    """Return the periods of repeated local time in which log times of a pair's host mean the second occurrence.
 
-    ``evidence_by_host``: the log records of each host, in the order of its log.
+    Read as the first occurrence, the log shows that both nodes were active at once. ``evidence_by_host``: the log
+    records of each host, in the order of its log.
     """
     of_runs = {
         host: [record for record in records if record.kind in KINDS] for host, records in evidence_by_host.items()

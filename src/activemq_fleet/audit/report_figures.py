@@ -132,7 +132,7 @@ class ReportPeriod:
 
     @property
     def slice_length(self) -> timedelta:
-        """The length of one time slice of the report's period.
+        """The duration (a timedelta) of each of the equal time slices into which the report's period is divided.
 
         A bar of its charts covers one slice. It is at least 1 ms.
         """
@@ -218,7 +218,7 @@ class IncidentFigures:
         return sorted(self.gravest.items_with_smallest_keys(), key=_incident_time_key)
 
     def newest_takeover_times(self, host: str) -> list[datetime]:
-        """Return the times of the newest takeovers by a host, as many as a time line shows spans of a host."""
+        """Return the times of the newest takeovers by a host, the newest first, at most ``MAX_SPANS``."""
         times = self._takeover_times.get(host)
         return times.items_with_smallest_keys() if times else []
 
@@ -366,7 +366,7 @@ class UnexplainedRecordFigures:
             self.wordings.add_items_keeping_smallest_keys(wording)
 
     def add_unexplained_figures(self, other: UnexplainedRecordFigures) -> None:
-        """Merge the figures about unexplained log records from another task of an audit into those of this task."""
+        """Add the figures about unexplained log records that another Spark task of the audit computed to these."""
         self.count += other.count
         self.wordings.merge_items_with_smallest_keys(other.wordings)
 
@@ -440,7 +440,7 @@ class LogLineFigures:
             self._counts[row["slice"], row["level"]] += row["count_all"]
 
     def add_line_figures(self, other: LogLineFigures) -> None:
-        """Merge the figures about log lines from another task of an audit into the figures of this task."""
+        """Add the figures about log lines that another Spark task of the audit computed to these figures."""
         self._counts += other._counts
 
     @property
@@ -505,7 +505,7 @@ class EventFigures:
                 of_slice.handling_times.count_duration((outcome.handled - outcome.accepted) / timedelta(seconds=1))
 
     def add_event_figures(self, other: EventFigures) -> None:
-        """Merge the figures about events from another task of an audit into the figures of this task."""
+        """Add the figures about events that another Spark task of the audit computed to these figures."""
         self.messages += other.messages
         self.deliveries += other.deliveries
         self.worst.merge_items_with_smallest_keys(other.worst)
@@ -522,7 +522,10 @@ class EventFigures:
 
     @property
     def handling_duration_histogram(self) -> DurationHistogram:
-        """The histogram of the durations from the acceptance of an event to its handling, over all time slices."""
+        """The histogram of the durations from an event's acceptance by its publisher to its handling by a subscriber.
+
+        It is the sum over all time slices.
+        """
         durations = DurationHistogram()
         for event_slice in self._slices.values():
             durations.add_counts_of_histogram(event_slice.handling_times)

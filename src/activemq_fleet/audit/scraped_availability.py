@@ -151,7 +151,7 @@ def _unserved_periods(pair: str, states_by_time: list[tuple[float, set[str]]]) -
 def unexplained_downtime_gaps(
     scraped: ScrapedAvailability, explained: Container[UnservedPeriod], began: datetime, ended: datetime
 ) -> list[InputGap]:
-    """Return a gap for each downtime in the metrics that no incident explains.
+    """Return an InputGap (missing audit input) for each downtime of a pair in metrics that no incident explains.
 
     A downtime is a period without an active node of a pair, within the audited time. Such a gap is an event that the
     collected logs do not show. ``explained``: the periods near which any incident of the audit is.

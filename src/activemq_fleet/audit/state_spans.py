@@ -26,7 +26,7 @@ class HostStateSpan:
 
 
 def host_state_spans(runs: Sequence[ObservedBrokerRun]) -> list[HostStateSpan]:
-    """Return a list of the spans of a host's states, in order of time, from the runs of its broker.
+    """Return the periods in which a host's broker was in one state, such as active, in order of time, from its runs.
 
     Only the last ``MAX_SPANS`` spans are returned.
     """
@@ -45,7 +45,7 @@ def host_state_spans(runs: Sequence[ObservedBrokerRun]) -> list[HostStateSpan]:
 def end_active_spans_at_takeovers(
     spans: Iterable[HostStateSpan], takeovers: Sequence[datetime]
 ) -> Iterator[HostStateSpan]:
-    """Yield the state spans of a host, with each active span ended at the takeover by its peer.
+    """Yield the periods of a host's states, where the peer's takeover ends a period in which the host was active.
 
     The log of a killed broker has no end.
     """

@@ -90,9 +90,9 @@ def takeover_start_and_duration(
 def agents_and_bridges_with_correct_clocks(
     connection_losses: Iterable[ConnectionLoss], starts: Collection[datetime]
 ) -> frozenset[str]:
-    """Return the witnesses of lost connections (agents and network bridges) whose clocks are correct.
+    """Return the names of the agents and network bridges whose recorded connection losses indicate correct clocks.
 
-    A clock is taken as correct if a connection loss that the witness saw fits a takeover.
+    A clock is taken as correct if a recorded connection loss fits a takeover.
     """
     return frozenset(
         loss.witness for loss in connection_losses if any(_fits_start(loss, started) for started in starts)

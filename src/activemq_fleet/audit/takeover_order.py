@@ -49,7 +49,7 @@ def active_runs_in_takeover_order(
 
 
 def to_common_clock(moment: datetime | None, correction: timedelta) -> datetime | None:
-    """Return a time of a node's clock as time of the broker pair's common clock, or None for None.
+    """Return a time of a node's clock converted to the clock of its pair's first node, or None for None.
 
     ``correction`` is added to the time.
     """

@@ -29,7 +29,7 @@ class UnexplainedRecordGroup:
 
 
 def group_unexplained_records(host: str, log_records: Iterable[LogRecordEvidence]) -> Iterator[UnexplainedRecordGroup]:
-    """Yield one group for each wording of a host's log records that no incident explains.
+    """Yield groups of a host's log records that no incident explains: the records of a group have the same wording.
 
     ``log_records`` are these warnings and errors. Warnings are included only if they repeat.
     """

@@ -56,7 +56,7 @@ def journal_lines_with_agent_positions(
 def iterate_records_gaps_and_idle_periods(
     lines: Iterable[EventJournalLineWithPosition], epochs: Mapping[EpochKey, JournalEpoch]
 ) -> Iterator[JournalFinding | SubscriberIdlePeriod]:
-    """Yield, for each agent, its event records and gaps in order, then its longest idle periods, in one iterator.
+    """Yield each agent's event records and journal gaps in order, and after them the agent's longest idle periods.
 
     An idle period is a period in which the agent handled no event. ``lines`` are sorted by agent and position.
     """

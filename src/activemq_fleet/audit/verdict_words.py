@@ -31,7 +31,7 @@ class JournalLineProblem(Enum):
 
     @property
     def may_hide_records(self) -> bool:
-        """Whether a line with this problem may replace lost records of an unknown agent."""
+        """Whether an unreadable journal line with this problem may contain lost records, whose agent is unknown."""
         return self in (JournalLineProblem.TORN, JournalLineProblem.CUT_OFF, JournalLineProblem.TOO_LARGE)
 
 

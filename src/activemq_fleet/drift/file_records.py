@@ -19,7 +19,7 @@ SHA256_OF_EMPTY_FILE = hashlib.sha256().hexdigest()
 
 
 class FileRecord(NamedTuple):
-    """The hash, text and status of one file of a host, from the plan or from the collected files.
+    """One file of a host as planned or as collected: its hashes, texts, and drift status.
 
     Records of equal host and path are merged. ``planned``, ``found_sha256`` and ``manifest`` are sha256 of masked
     texts: as planned, as collected, as deployed. ``noted_status``, ``noted_sha256`` and ``why`` are notes of

@@ -19,7 +19,7 @@ _MAXIMUM_HOSTS = 1000
 
 @dataclass(frozen=True, slots=True)
 class HostDriftCounts:
-    """The numbers of a host's files by drift status (such as changed) and by cause of the drift (such as by hand).
+    """The number of a host's files for each drift status (such as changed) and cause of the drift (such as by hand).
 
     All statuses are changed, added, removed and same.
     """
@@ -64,7 +64,7 @@ class FleetDrift:
         return bool(self.hosts or self.not_collected_hosts or self.not_planned_hosts)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the drift (differences between planned and collected files) of all hosts as a dictionary.
+        """Return the drift (differences between planned and collected files) of all hosts as a dictionary for JSON.
 
         It is the JSON object of drift.json and of ``--format json``: all fields, and ``verdict``.
         """
@@ -83,7 +83,7 @@ class ComparedHost(NamedTuple):
 
 
 def planned_found_or_both_word(records: Sequence[FileRecord]) -> Side | None:
-    """Return which files a host has: the word ``planned``, ``found`` (only collected) or ``both``; None without files.
+    """Return whether a host has planned files, collected files or both: ``planned``, ``found`` or ``both``; else None.
 
     ``records`` are those of the host's files.
     """
@@ -108,7 +108,7 @@ def drift_rows_of_host(records: Sequence[FileRecord]) -> Iterator[Row]:
 
 
 def count_host_drift(host: str, rows: Sequence[Row]) -> HostDriftCounts:
-    """Count the drift of a host: its files by drift status and by cause of the difference.
+    """Return the number of a host's files for each drift status and for each cause of a difference from the plan.
 
     A status is, for example, changed. ``rows`` are the host's rows of the dataset ``drift``.
     """

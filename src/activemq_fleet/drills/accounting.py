@@ -52,7 +52,7 @@ class AgentJournal:
 
     @property
     def journal_agent_name(self) -> str:
-        """The name of the agent that wrote the journal.
+        """The name of the agent that wrote the event journal.
 
         The name is the description ``owner`` if the journal has no records.
         """
@@ -86,7 +86,7 @@ class AgentJournal:
 def count_event_outcomes(
     pair: str, protocol: str, publisher: AgentJournal, subscriber: AgentJournal, promised: Sequence[str]
 ) -> PairEventCounts:
-    """Count the outcomes, such as lost, of the events that a drill's load published on a pair.
+    """Return how many of the events that a drill's load published on a broker pair have each outcome, such as lost.
 
     The first events that failed are included. ``promised`` are the ids that the publishing agent returned: an id
     unknown to its journal was lost by the agent, unless the journal has a gap.
@@ -173,7 +173,7 @@ def longest_gap_begin_and_length(
 
 
 def count_interrupted_publishes(publisher: AgentJournal, moment: float) -> int:
-    """Return the number of publishes of an agent that a fault interrupted.
+    """Return the number of events that an agent had to publish again, because a fault interrupted their transmission.
 
     They were unacknowledged at ``moment``, the time of the fault in epoch seconds, and had to be sent again later.
     """

@@ -14,7 +14,7 @@ ATTEMPTS = 3
 
 
 def minimum_event_rate(intended_rate: float) -> float:
-    """Return the lowest rate of a drill's load, in events per second, at which a fault counts.
+    """Return the lowest rate of a drill's test load, in events per second, at which an injected fault is a valid test.
 
     It is 50, or half of the intended rate if that is lower.
     """
@@ -22,9 +22,9 @@ def minimum_event_rate(intended_rate: float) -> float:
 
 
 def fault_void_reason(accepted: float, handled: float, rate: float) -> str | None:
-    """Return the reason why the load was too slow for a fault of a drill to count; None if it was fast enough.
+    """Return the reason why a fault is no valid test: the load before it was too low; None if it was sufficient.
 
-    A fault that does not count is void: too few events flowed in the second before it.
+    Such a fault is void: too few events flowed in the second before it.
     """
     required_rate, lower_rate = minimum_event_rate(rate), min(accepted, handled)
     if lower_rate >= required_rate:
@@ -82,7 +82,7 @@ def drill_headline(result: DrillResult) -> str:
 
 
 def loss_probability_upper_bound(faults: int) -> float:
-    """Return an upper bound of the probability that a fault loses events.
+    """Return an upper bound of the probability that a fault loses events, after a number of faults without loss.
 
     The bound (0 to 1) is that of 95 % confidence. ``faults`` is the number of faults without a loss.
     """

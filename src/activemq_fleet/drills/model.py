@@ -32,7 +32,7 @@ class FaultyEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairEventCounts:
-    """The numbers of the events of one broker pair in a drill by outcome, such as lost or duplicate.
+    """The number of events of one broker pair in a drill for each outcome, such as lost or duplicate.
 
     The counts of all outcomes sum to ``accepted``. ``copies`` are redelivered messages that the receiver dropped; they
     are not a verdict. ``gaps`` describes missing records of the journals. ``units`` are the first 100 events that were
@@ -86,7 +86,7 @@ class Fault:
 
     @property
     def short_host_name(self) -> str:
-        """The short name of the host with the fault: its first label, or its whole IP address."""
+        """The short name of the host on which the fault was injected: its first label, or its whole IP address."""
         return host_name_without_domain(self.host)
 
     @property
@@ -150,7 +150,7 @@ class DrillResult:
 
     @property
     def faults_under_sufficient_load(self) -> tuple[Fault, ...]:
-        """The faults that were injected while the test load was fast enough, so that they count for the drill."""
+        """The faults that are a valid test, because the test load was sufficient when the drill injected them."""
         return tuple(fault for fault in self.faults if fault.void is None)
 
     def event_count_of_all_pairs(self, name: str) -> int:
