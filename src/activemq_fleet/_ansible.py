@@ -131,10 +131,9 @@ class LoadedInventory:
         return tuple(text for text in texts if not _PLUGIN_FILE_ERROR.match(text))
 
     def collection_version_warnings(self) -> tuple[str, ...]:
-        """Return a tuple with one warning if Ansible's search path has another version of the collection, or ().
+        """Return a tuple with a warning if Ansible has ``activemq.fleet`` in another version than this library, or ().
 
-        The collection is ``activemq.fleet``; its version must be that of this library. A path without the collection
-        causes no warning.
+        Ansible's search path for collections decides. A path without the collection causes no warning.
         """
         return collection_version_warnings(constants.config.get_config_value("COLLECTIONS_PATHS"))
 

@@ -35,13 +35,12 @@ def canary_topic(prefix: str, agent: str) -> str:
 
 
 def canary_topic_matching(topic_filter: str, agent: str) -> str | None:
-    """Return a canary topic of an agent that matches an MQTT topic filter, or None.
+    """Return a topic for an agent's test messages that matches an MQTT filter; None for a filter without wildcards.
 
-    The filter may have wildcards. A canary topic carries an agent's test messages to itself: ``a/#`` matches
-    ``a/__canary__/AGENT``. ActiveMQ writes a durable subscription to the store of each topic that the filter matches.
-    Without such a topic, the broker that takes over does not have the subscription, and all events that are published
-    before the subscriber connects are lost (20 of 20 on 5.18.3 and 6.3.1,
-    ``tests/integration/test_agent_first_event.py``).
+    Such a topic is a canary topic: ``a/#`` matches ``a/__canary__/AGENT``. ActiveMQ writes a durable subscription to
+    the store of each topic that the filter matches. Without such a topic, the broker that takes over does not have the
+    subscription, and all events that are published before the subscriber connects are lost (20 of 20 on 5.18.3 and
+    6.3.1, ``tests/integration/test_agent_first_event.py``).
     """
     topic = topic_filter.replace("+", CANARY)  # Wildcards are complete levels (``config.check_filter``).
     if topic.endswith("#"):

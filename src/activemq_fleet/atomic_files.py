@@ -61,9 +61,9 @@ def directory_entry_paths(directory: Path, *, recursive: bool = False) -> list[P
 
 
 def check_directory_replaceable(directory: Path) -> None:
-    """Check that a new directory can replace an output directory.
+    """Raise InputError if a command cannot replace an output directory by a new directory.
 
-    Raises InputError for a mount point, which the system cannot rename, and for the working directory or a directory
+    Such directories are mount points, which the system cannot rename, and the working directory and the directories
     above it: the shell that started the command would remain in the removed directory.
     """
     target = directory.resolve()

@@ -47,7 +47,7 @@ class ConnectionRefusal:
 
     @property
     def is_certain_to_fail(self) -> bool:
-        """Whether this problem makes the connection fail in every case, not only with some certificates.
+        """Whether the connection always fails for this reason, whatever certificate the listener has.
 
         It is True for each ``kind`` except ``authority``: a client without a trust store can still connect if a public
         authority has signed the listener's certificate.
@@ -81,7 +81,7 @@ def connection_refusal(
     protocol: str = "openwire",
     user: str | None = None,
 ) -> ConnectionRefusal | None:
-    """Return the reason why a broker's listener refuses a connection, or None if it accepts.
+    """Return the reason why a broker's listener refuses a client's connection, or None if it accepts the connection.
 
     The first of several reasons is returned. ``client_tls`` has the client's TLS settings, and ``tls``: the client uses
     TLS. ``user`` is the name of its account, empty for none, and None where names and passwords of both ends are

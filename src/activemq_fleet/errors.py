@@ -129,7 +129,7 @@ class LabLinksDownError(LabError):
 
 
 def text_required_message(subject: str, value: object) -> str:
-    """Return the error message for a value that is not text, but must be text.
+    """Return the error message for a value of another type, such as a number or a list, where text is required.
 
     ``subject`` names the value, such as ``activemq_pair``.
     """
@@ -162,7 +162,7 @@ def positions_to_text(positions: Sequence[str]) -> str:
 
 
 def group_hosts_by_problem(problems_by_host: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-    """Return the hosts that have each problem, by problem."""
+    """Return a dictionary from each problem (a text) to the hosts that have it."""
     hosts_by_problem: dict[str, list[str]] = {}
     for host, problems in problems_by_host.items():
         for problem in problems:

@@ -138,7 +138,7 @@ def _finding_line(finding: Finding, host: str) -> str:
 
 
 def join_problem_and_remedy(problem: str, remedy: str) -> str:
-    """Return a text with the sentence of a problem, followed by the sentence of its remedy.
+    """Return one text that consists of a sentence about a problem and the imperative that states its remedy.
 
     The remedy begins with a capital letter, except before a name. The text has no period at its end, so that a caller
     can add a reason or a place.
@@ -149,7 +149,7 @@ def join_problem_and_remedy(problem: str, remedy: str) -> str:
 
 
 def error_finding(rule: str, host: str, message: str, fix: str, why: str = "", file: str | None = None) -> Finding:
-    """Return a finding of severity error.
+    """Create a finding of severity ``error`` from its rule id, host, message and remedy, and return it.
 
     The finding is about the inventory, or about a whole file.
     """

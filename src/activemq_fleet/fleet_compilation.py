@@ -132,9 +132,10 @@ def _user_name() -> str:
 
 
 def write_archives(files: FilesByKindAndHost, parent: str) -> dict[str, Any]:
-    """Write one archive per kind and host into a new directory (mode 0700) below ``parent``.
+    """Write the files of each broker, agent and load balancer as a tar archive to a new directory below ``parent``.
 
-    Returns ``directory``, and ``archives``: host -> kind -> path and sha256.
+    The directory has the mode 0700. There is one archive for each kind of component and host. Returns ``directory``,
+    and ``archives``: host -> kind -> path and sha256.
     """
     directory = tempfile.mkdtemp(prefix="activemq-fleet-", dir=parent)
     archives: dict[str, dict[str, dict[str, str]]] = {}
@@ -149,7 +150,7 @@ def write_archives(files: FilesByKindAndHost, parent: str) -> dict[str, Any]:
 
 
 def error_list_text(error: FleetError) -> str:
-    """Return the text with which a playbook run fails, from the errors of its fleet."""
+    """Return the message of a playbook run that fails: a heading, and a line for each error of the fleet."""
     count = len(error.lines)
     heading = f"the fleet has {count} error{'s' if count > 1 else ''}, so no configuration was created:"
     return "\n".join([heading, *(f"  {line}" for line in error.lines)])

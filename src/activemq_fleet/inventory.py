@@ -87,7 +87,7 @@ class InventoryData:
     def all_inventory_findings(
         self, hosts_without_role: Iterable[str], brokers: Iterable[Broker]
     ) -> tuple[Finding, ...]:
-        """Return all findings about the inventory: its own ones and those about the hosts and brokers that are passed.
+        """Return all findings about the inventory: ``findings``, and findings about the given hosts and brokers.
 
         The latter are the findings about hosts without a role that may be meant as brokers (T037), and about
         ``brokers`` on one machine (T009).
@@ -110,7 +110,7 @@ def read_inventory(
     vault_ids: Sequence[str] = (),
     vault_password_files: Sequence[str] = (),
 ) -> InventoryData:
-    """Read an Ansible inventory, and return its data.
+    """Read an Ansible inventory, and return its hosts with ``activemq_`` variables, groups, warnings and findings.
 
     Sources are files, directories or comma-separated host lists, read as Ansible reads them. Values are those that
     ``hostvars`` has, extra variables (``k=v``, JSON, YAML, ``@file``) included; facts of a fact cache outrank no

@@ -30,7 +30,7 @@ def mentions_activemq_variable(error: FleetError) -> bool:
 
 
 def error_with_positions(error: FleetError, data: InventoryData) -> FleetError:
-    """Return a copy of an error with the file and line that define the variable at the end of each error line.
+    """Return a copy of an error that has the file and line of the variable appended to each line about a variable.
 
     A line without a known position is not changed in this way.
     Equal problems of several hosts become one line.

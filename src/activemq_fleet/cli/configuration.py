@@ -51,9 +51,9 @@ class CheckConfiguration:
 
 
 def read_nearest_configuration(directory: Path) -> CheckConfiguration:
-    """Read the nearest configuration file of ``check``, at or above a directory.
+    """Return the settings of ``check`` from the nearest configuration file, in a directory or above it.
 
-    Return the defaults where there is none. In one directory ``activemq-fleet.toml`` wins over the table
+    The defaults are returned where there is none. In one directory ``activemq-fleet.toml`` wins over the table
     ``[tool.activemq-fleet]`` of ``pyproject.toml``. Raises InputError for a file that cannot be read, and for unknown
     keys and wrong values.
     """

@@ -82,7 +82,7 @@ def help_page_names() -> tuple[str, ...]:
 
 
 def read_help_page(name: str) -> DocumentationPage:
-    """Return a help page by its name.
+    """Return the Markdown page of the documentation that has the given name, as a DocumentationPage.
 
     ``help_page_names`` lists the names.
     """

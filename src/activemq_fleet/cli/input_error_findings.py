@@ -33,9 +33,9 @@ _INPUT_ERROR_REASON = "this error prevents all other checks"
 
 
 def report_on_error(error: FleetError, subject: str) -> CheckReport:
-    """Return a report of ``activemq-fleet check`` that lists an error in its input as findings.
+    """Return a report of ``activemq-fleet check`` that has a finding for each problem of unreadable or invalid input.
 
-    There is a finding for each problem; ``subject`` names the input.
+    ``error`` has the problems; ``subject`` names the input.
     """
     if isinstance(error, AllFilesUnreadableError):
         unreadable = tuple(unreadable_file_finding(path, reason) for path, reason in error.errors.items())

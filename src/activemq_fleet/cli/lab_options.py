@@ -74,9 +74,9 @@ _LAB_PARAMETERS = (*_INVENTORY_PARAMETERS, "directory")
 
 
 def inventory_options_of_current_command() -> InventoryOptions:
-    """Return the inventory options of the command that runs, from which its lab was made.
+    """Return the inventory options, such as ``-i``, of the current ``lab`` command.
 
-    The inventory of Ansible's configuration is included.
+    Without such options, the inventory is that of Ansible's configuration.
     """
     parameters = click.get_current_context().params
     inventory = InventoryOptions(**{name: parameters[name] for name in _INVENTORY_PARAMETERS})
@@ -84,9 +84,9 @@ def inventory_options_of_current_command() -> InventoryOptions:
 
 
 def command_line_of_lab_subcommand(subcommand: str) -> str:
-    """Return the command line of a subcommand of ``lab`` for the user's lab.
+    """Return the command line of a ``lab`` subcommand for the lab (local test brokers) of the current command.
 
-    The options of the current command choose the lab.
+    The options that select the lab are those of the current command.
     """
     return activemq_fleet_command_with_arguments("lab", subcommand, *current_command_options_as_words(_LAB_PARAMETERS))
 

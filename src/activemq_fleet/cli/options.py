@@ -158,7 +158,7 @@ class InventoryOptions:
 
     @contextmanager
     def add_positions_to_errors(self) -> Iterator[None]:
-        """Add the file and line of the variable to each error about variables that is raised in the context.
+        """Add the file and line that define the variable to each SettingsError that is raised inside a ``with`` block.
 
         The inventory is read again for the positions.
         """

@@ -39,7 +39,7 @@ def activemq_fleet_command_with_arguments(*words: str | Path) -> str:
 
 
 def current_command_options_as_words(names: Iterable[str] = (), *, without: Iterable[str] = ()) -> list[str]:
-    """Return the options of the current command as words of a suggested command line.
+    """Return the options of the running command as words, for a suggested command line with the same options.
 
     ``names`` are the parameters to repeat (default: all) and ``without`` those to leave out. An option whose value
     comes from the environment or from a configuration file applies to the suggested command, too, and is not repeated.

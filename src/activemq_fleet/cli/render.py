@@ -71,7 +71,7 @@ def render_command(inventory: InventoryOptions, output: Path) -> int:
 
 
 def check_output_directory(directory: Path) -> None:
-    """Raise InputError for a directory that may not hold the output of ``render``.
+    """Raise InputError if ``render`` must not write to a directory, because the directory contains other files.
 
     An accepted directory is absent, empty, or holds only files that ``render`` wrote.
     """

@@ -71,7 +71,7 @@ def inspect_command(directory: Path, form: str) -> int:
 @_store_argument
 @_format_option
 def list_messages_left_behind_command(directory: Path, form: str) -> None:
-    """List the messages that only an old generation of a fenced store holds.
+    """List the messages that only an old generation (numbered copy) of a fenced store holds.
 
     For each message, the list shows the destination, the message id and, if an agent sent the message, the event id. If
     you run the command as root, it reads the store with the rights of the store's owner.

@@ -20,7 +20,7 @@ _PERMISSIONS_OF_OTHERS = 0o007
 
 
 def files_to_deploy(component: Broker | Agent | Balancer) -> dict[str, ConfigurationFile]:
-    """Return the files to deploy to a broker, an agent or a balancer, by path.
+    """Return the configuration files to deploy for a broker, an agent or a load balancer, in a dictionary by path.
 
     Secrets are in clear text. Raises SettingsError for a secret that is not set or cannot be opened.
     """

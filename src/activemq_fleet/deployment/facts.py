@@ -165,7 +165,7 @@ class BrokerFacts:
 
     @property
     def ha_profile(self) -> HighAvailabilityProfile:
-        """The high-availability profile of the broker's pair."""
+        """The high-availability profile of the broker's pair: how one node takes over from the other."""
         return PROFILES[self.ha]
 
     @property

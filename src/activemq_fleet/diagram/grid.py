@@ -99,7 +99,7 @@ class _Grid:
         return self._channels[line][0] != self._channels[line][1]
 
     def place_boxes(self, boxes: Sequence[DrawableBox], gap: Point) -> None:
-        """Place the boxes of a picture in the rows and columns of a grid.
+        """Compute the position and size of each box from its row and column, and add them to ``placement``.
 
         Between the boxes there is room for lines and captions.
         """

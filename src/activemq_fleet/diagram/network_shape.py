@@ -72,7 +72,7 @@ def _find_path(pairs: Sequence[str], neighbors: Mapping[str, set[str]]) -> tuple
 
 
 def names_in_flow_order(names: Sequence[str], links: Iterable[tuple[str, str]]) -> list[str]:
-    """Return names, such as those of groups, in the order in which messages flow over links between them.
+    """Return the names of network nodes, such as groups, in the order in which messages flow over links between them.
 
     Links lead from earlier to later names where possible; names in a cycle keep their order.
     """

@@ -71,7 +71,7 @@ class CardStyle:
         return 27.0 if self.detailed else 21.0
 
     def role_release_or_address_text(self, node: BrokerView) -> str:
-        """Return the role and state, the release or the address that a pair's card shows right of a broker's name.
+        """Return the text right of a broker's name in a pair's card: its role and state, its release, or its address.
 
         Detailed cards show role and state. Other cards show what differs from the group's heading.
         """

@@ -135,7 +135,7 @@ class PairView:
 
     @property
     def high_availability_profile(self) -> HighAvailabilityProfile:
-        """The high-availability profile of the pair.
+        """The high-availability profile of the pair: how one node takes over from the other.
 
         The variable ``activemq_ha`` names it.
         """
@@ -202,7 +202,7 @@ class GroupView:
 
     @property
     def pair_count_and_noun(self) -> PairCountAndNoun:
-        """The group's number of broker pairs together with the noun ``pair``, as a PairCountAndNoun.
+        """The number of the group's broker pairs and the noun ``pair``, for texts such as ``3 pairs``.
 
         A group without pairs of two brokers counts its brokers, with the noun ``broker``.
         """
@@ -246,7 +246,7 @@ class PictureContent:
 
     @property
     def pair_count_and_noun_by_group(self) -> dict[str, PairCountAndNoun]:
-        """A dictionary from the name of each group in the picture to its PairCountAndNoun.
+        """The number of broker pairs (or brokers) in each group of the picture, as a PairCountAndNoun by group name.
 
         A PairCountAndNoun is the number of the group's broker pairs and the noun ``pair``, or the number of its brokers
         and the noun ``broker``.

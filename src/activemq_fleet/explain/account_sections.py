@@ -130,7 +130,7 @@ def mb_urls_value_for_agent_conf(pair: Pair) -> str:
 
 
 def agents_with_home_pair_of_broker(fleet: Fleet, broker: Broker) -> Sequence[Agent]:
-    """Return the failover agents of a broker's pair: the agents whose home pair is this pair."""
+    """Return the failover agents that are assigned to the pair of a broker (their home pair)."""
     return [agent for agent in fleet.agents if agent.pair == broker.pair]
 
 

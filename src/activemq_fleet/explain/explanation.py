@@ -55,7 +55,7 @@ class ExplanationSection:
 
 @dataclass(frozen=True, slots=True)
 class HostExplanation:
-    """The explanation of one host, or of a route from it: statements with their reasons, in sections.
+    """The explanation of a host, or of the message route from it to another host: statements with reasons, in sections.
 
     ``kinds`` are broker, agent and balancer, of which a host may be several.
     """
@@ -93,9 +93,9 @@ class HostExplanation:
 
 
 def variable_entry(settings: HostSettings, name: str, label: str, text: str, **more: Any) -> HostStatement:
-    """Return an entry of a host's explanation about a value that a variable determines.
+    """Return a HostStatement about a setting of a host that the variable ``activemq_NAME`` determines.
 
-    The entry has the variable's origin. The variable is ``activemq_NAME``.
+    The statement has the variable and its origin: the inventory or the default.
     """
     origin: Origin = "inventory" if name in settings.model_fields_set else "default"
     return HostStatement(label, text, variable=PREFIX + name, origin=origin, **more)

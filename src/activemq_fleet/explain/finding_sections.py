@@ -12,9 +12,9 @@ from activemq_fleet.topology import Broker, Fleet
 
 
 def findings_section(fleet: Fleet, host: str, broker: Broker | None) -> ExplanationSection:
-    """Return the section of the output of the command ``explain`` about the findings of the host.
+    """Return the section of the output of the command ``explain`` about a host's findings and waivers.
 
-    The section also lists findings of the host's peer, and waivers. A finding that both have is listed once.
+    The section also lists findings of the host's peer. A finding that both have is listed once.
     """
     peer = broker.peer if broker else None
     findings = sorted(

@@ -20,7 +20,7 @@ _MAX_NAMED = 20
 def explain_route(
     fleet: Fleet, routes: Routes, source: str, target: str, destination: str | None = None
 ) -> HostExplanation:
-    """Return the explanation of the route of messages from one broker to another.
+    """Return a HostExplanation of the route that messages take over network bridges from one broker to another.
 
     It contains the bridges, the route in the opposite direction, and the broker failures that interrupt it. ``source``
     and ``target`` are inventory names or first labels of brokers, or of agents, which represent their home pairs.

@@ -30,7 +30,7 @@ _NO_NODE = "no node"
 
 
 def takeover_time_text(broker: Broker, document: XmlDocument) -> str:
-    """Return a text about the takeover time: how soon the peer serves clients after a broker's death."""
+    """Return a text that states how soon the standby of a broker's pair accepts clients after the broker fails."""
     if not broker.ha_profile.has_peer:
         return "no node takes over, because the broker has no peer"
     if broker.ha_profile.replicates:

@@ -79,13 +79,13 @@ class TwoAgentLoadGenerator(LoadGenerator):
             self._start_thread(self._publish)
 
     def raise_if_ended(self) -> None:
-        """Raise AgentError if an agent or a publishing thread of the load has ended unexpectedly."""
+        """Raise AgentError if an agent or a publishing thread of this load generator has ended unexpectedly."""
         for agent in (self.publisher, self.subscriber):
             agent.raise_if_ended()
         super().raise_if_ended()
 
     def has_stable_connections(self) -> bool:
-        """Return whether the publishing and the subscribing agent have been connected to brokers for 10.5 seconds.
+        """Return whether the publishing and the subscribing agent have both been connected for at least 10.5 seconds.
 
         Their connections are then stable.
         """

@@ -80,10 +80,10 @@ class CheckReport:
         return _with_relative_path(position_of_reported_value(self.positions.get(finding.host, {}), finding))
 
     def user_file_position(self, finding: Finding) -> tuple[str | None, int | None, int | None]:
-        """Return the position of a finding in a file of the user: (path, line, column).
+        """Return (path, line, column) of a finding: in the inventory if it is known there, else in the finding's file.
 
-        Unknown parts are None. For a finding about a fleet the path is in the inventory, else it is the path in the
-        output directory of ``render``.
+        Unknown parts are None. For a finding about a fleet, the path of its file is that in the output directory of
+        ``render``.
         """
         source = self.inventory_position_of(finding)
         if source is not None:
@@ -91,10 +91,10 @@ class CheckReport:
         return _path_in_output_directory(finding), finding.line, finding.column
 
     def shown_position_text(self, finding: Finding) -> str:
-        """Return the file and line of a finding as the report shows them, such as ``FILE:LINE (FILE:LINE:COLUMN)``.
+        """Return a finding's position as text: that in the inventory, and that in the rendered file in parentheses.
 
-        The text consists of the variable's position in the inventory, and the position in the rendered file. A finding
-        about the inventory that names no variable has the position of its host.
+        The form is ``FILE:LINE (FILE:LINE:COLUMN)``; an unknown position is omitted. The position in the inventory is
+        that of the variable. A finding about the inventory that names no variable has the position of its host.
         """
         position = self.inventory_position_of(finding) if finding.file is None else self.variable_position_of(finding)
         source = f"{position.file}:{position.line}" if position else ""
