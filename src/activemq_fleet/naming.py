@@ -200,10 +200,7 @@ class Naming:
         return self._parse_host_name(name) is not None
 
     def looks_like_misspelled_broker(self, name: str) -> bool:
-        """Return whether a host name is probably a misspelled broker name.
-
-        It has ``-mq`` and digits and does not match the naming pattern.
-        """
+        """Return whether a host name resembles a broker name (``-mq01``), but does not match the naming pattern."""
         return _NEARLY_MATCHING_NAME.search(name) is not None and self.identify_broker(name) is None
 
     def _parse_host_name(self, name: str) -> _ParsedName | None:
@@ -295,9 +292,9 @@ def with_masked_node_mark(host: str) -> str | None:
 
 
 def is_certainly_pair_node(host: str) -> bool:
-    """Return whether a host name is certainly that of a node of a pair.
+    """Return whether a host name with a node mark (such as ``a``) certainly denotes a node of a pair.
 
-    The name has a node mark, and also a number or role.
+    It does if it has a number too, or if the mark is a role such as ``master``.
     """
     label = host.partition(".")[0]
     return any(character.isdigit() for character in label) or len(_FOREIGN_MARK.findall(label)[0]) > 1

@@ -19,7 +19,7 @@ from activemq_fleet.profiles import PROFILES
 
 
 class JudgedNode(Protocol):
-    """A node of a pair, or a single broker, with the evidence from which its pair is judged.
+    """A node of a pair, or a single broker, with the observed facts from which the state of its pair is concluded.
 
     ``store`` is the directory of its shared store, ``store_marker`` has the lines of the marker in this directory; both
     are None if unknown. ``generation`` is the generation (numbered copy) of a fenced store that its broker uses,
@@ -57,7 +57,7 @@ class PairState(Generic[_Node]):
 
     @property
     def serving(self) -> list[_Node]:
-        """The nodes that serve clients.
+        """The nodes of the pair that serve clients.
 
         An unhealthy node counts, because it holds the store, and a restart can repair it. Only drills require an active
         node.
@@ -66,12 +66,15 @@ class PairState(Generic[_Node]):
 
     @property
     def is_guarded(self) -> bool:
-        """Whether a guard runs at a node, so that only the newest generation of the store matters."""
+        """Whether a guard (a process that fences the shared store) runs on a node of the pair.
+
+        In this case only the newest generation (numbered copy) of the store matters.
+        """
         return any(node.guard for node in self.nodes)
 
     @property
     def uses_different_stores(self) -> bool:
-        """Whether the nodes use different stores: their directories differ, or the markers in these directories.
+        """Whether the nodes of the pair use different stores: their directories or the marker files in them differ.
 
         The generations of different stores cannot be compared. An unknown directory or marker is not compared.
         """
@@ -80,12 +83,12 @@ class PairState(Generic[_Node]):
         return len(directories) > 1 or len(markers) > 1
 
     def newest_generation_of(self, node: _Node) -> int | None:
-        """Return the number of the newest generation of the store that a node uses; None if it is not known."""
+        """Return the number of the newest generation (numbered copy) of a node's store; None if it is unknown."""
         return newest_generation_number(_accesses([node] if self.uses_different_stores else self.nodes))
 
     @property
     def two_masters(self) -> str:
-        """A sentence that both nodes can write to the newest generation of a guarded store; empty if at most one can.
+        """A sentence that states that both nodes of the pair can write to their fenced store; empty if at most one can.
 
         It is empty if they use different stores, because each then writes to its own.
 
@@ -95,7 +98,7 @@ class PairState(Generic[_Node]):
 
     @property
     def nodes_with_outdated_generation(self) -> list[_Node]:
-        """The nodes whose broker uses a generation of the store that a takeover has replaced."""
+        """The nodes whose broker uses an old generation (numbered copy) of the store, which a takeover has replaced."""
         return [node for node in self.nodes if self._is_outdated(node)]
 
     def _is_outdated(self, node: _Node) -> bool:
@@ -104,7 +107,7 @@ class PairState(Generic[_Node]):
 
     @property
     def unknown_writer_reason(self) -> str:
-        """Why it is not known which of two serving nodes with guards writes to the store, as a clause; empty if it is.
+        """The reason why it is unknown which serving node writes to the fenced store, as a clause; empty if known.
 
         Two serving nodes without a guard both write, and so do two that use different stores.
         """
@@ -123,7 +126,7 @@ def _accesses(nodes: Iterable[JudgedNode]) -> dict[str, WritableAndNewestGenerat
 
 
 def pair_or_host(node: JudgedNode) -> str:
-    """Return the name of a node's pair, or its host if it has no peer.
+    """Return the name of the pair to which a node belongs, or the name of the node's host if it has no peer.
 
     Two brokers without a common store cannot replace each other, even if their names form a pair.
     """
@@ -131,7 +134,7 @@ def pair_or_host(node: JudgedNode) -> str:
 
 
 def nodes_by_pair(nodes: Iterable[_Node]) -> dict[str, list[_Node]]:
-    """Return nodes grouped by ``pair_or_host``."""
+    """Return a dictionary from the name of each pair, or of the host of a node without a peer, to its nodes."""
     pairs: dict[str, list[_Node]] = {}
     for node in nodes:
         pairs.setdefault(pair_or_host(node), []).append(node)

@@ -83,19 +83,16 @@ class JournalTail:
             return sum(began <= at < ended for at in self._moments.get(kind, ()))
 
     def last_record_time(self, kind: str) -> float:
-        """Return the time of the last record of a kind, such as ``handled``, in the failover agent's event journal.
+        """Return the epoch seconds of the last record of a kind, such as ``handled``, in the agent's event journal.
 
-        The time is in seconds since the epoch; 0 without a record.
+        It is 0 without a record.
         """
         moments = self._moments.get(kind)
         return moments[-1] if moments else 0.0
 
     @property
     def connected_since(self) -> float | None:
-        """The time since which the agent is connected to a broker; None without a connection.
-
-        The time is in epoch seconds.
-        """
+        """The time in epoch seconds since which the agent is connected to a broker; None without a connection."""
         since = self.last_record_time("connected")
         return since if since > self.last_record_time("connection_lost") else None
 

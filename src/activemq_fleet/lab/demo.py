@@ -219,7 +219,7 @@ def _show_audit(audit: Mapping[str, Any], takeover: MeasuredTakeover, output: Pa
 
 
 def audit_lines(audit: Mapping[str, Any], takeover: MeasuredTakeover) -> list[str]:
-    """Return lines of text about the audit, which accounts for the messages of the failover demo.
+    """Return lines of text about the failover demo: the incidents and message counts that the audit of its logs found.
 
     The first line states whether the audit reports only what the kill had to cause: one takeover by the successor, and
     all events delivered. Lines about each incident and about the events follow.
@@ -253,7 +253,7 @@ def audit_lines(audit: Mapping[str, Any], takeover: MeasuredTakeover) -> list[st
 
 
 def takeover_lines(takeover: MeasuredTakeover) -> list[str]:
-    """Return lines of text about the takeover in the failover demo.
+    """Return lines of text about the failover demo's takeover: the killed broker, its successor and measured durations.
 
     One line is about the kill; each measured duration has one.
     """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the failover demo's audit, which accounts for the demo's messages, and return the exit code.
+    """Run the failover demo's audit of broker logs and agent journals, and return the exit code of the process.
 
     The function runs in a separate process. ``arguments`` are LOGS and OUT: the directory of the logs and journals, and
     that of the result. The process starts Spark, waits for the word ``audit`` on standard input, and audits LOGS into

@@ -53,7 +53,7 @@ def read_agent_journal(directory: Path, agent_description: str) -> AgentJournal:
 def pair_outcomes_and_faults(
     directory: Path, pair: str, protocol: str, faults: Sequence[Fault], *, skew: float = 0.0
 ) -> tuple[PairEventCounts, list[Fault]]:
-    """Return the outcomes of a drilled pair's events, and the pair's faults with their measured effects.
+    """Return a pair's test message counts by outcome (such as lost) in a drill, and its faults with measured effects.
 
     The effects are those that the agents' journals show. A completed fault has the begin (epoch seconds) and the length
     (seconds) of the longest time without a handled event. It also has the longest time in seconds without an
@@ -98,7 +98,7 @@ def _read_promised_ids(path: Path) -> list[str]:
 
 
 def fault_with_scraped_downtime(fault: Fault, scraped: ScrapedAvailability, faults: Sequence[Fault]) -> Fault:
-    """Return a copy of a drill's fault that includes the downtime of the fault's pair, from scraped metrics.
+    """Return a copy of an injected fault that includes the resulting downtime of its broker pair, from scraped metrics.
 
     The downtime is the longest time, in seconds, in which scrapes showed no active node. ``faults`` are all faults of
     the drill: a downtime that a later fault of the pair may have caused does not count.

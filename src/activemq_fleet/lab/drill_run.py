@@ -149,7 +149,7 @@ class DrillRun:
 
     @property
     def plan(self) -> DrillPlan:
-        """The plan of the running drill.
+        """The plan of the running drill: the kind of fault, the pair for each fault, and the message rate.
 
         It is read from ``drill.json``.
         """
@@ -162,7 +162,7 @@ class DrillRun:
         return TypeAdapter(list[Fault]).validate_json(path.read_bytes()) if path.exists() else []
 
     def next_drill_fault(self, broker_states: Mapping[str, str]) -> NextFaultNumberAndPair:
-        """Return the drill's next fault: its pair and number; the pair is None if the drill has no further fault.
+        """Return the number of the next fault to inject in the drill, and its pair (None after the last fault).
 
         A void fault (too few events flowed) is repeated, at most twice. After a failed fault, no further fault follows.
         The first call stores ``broker_states``, by host, as the initial states of the fleet. Later calls do not use
@@ -199,16 +199,16 @@ class DrillRun:
         return status.get("accepted", 0.0), status.get("handled", 0.0)
 
     def start_publishing_burst(self, pair: str) -> None:
-        """Make the load generator of a pair start to publish a burst of events.
+        """Make a pair's load generator publish a burst of test messages, and wait until the burst has begun.
 
-        The method returns when the burst has begun, or after 5 s.
+        The method waits at most 5 s.
         """
         request_file = self.directory / f"burst-{pair}"
         request_file.touch()
         poll_until_true(lambda: not request_file.exists(), 5, 0.01)
 
     def wait_until_subscriber_handles_any_event(self, pair: str, moment: float, timeout: float) -> None:
-        """Wait until the subscriber of a pair has handled any event after a moment, which is in epoch seconds.
+        """Wait until the subscriber of a pair's test load has handled a message later than ``moment`` (epoch seconds).
 
         The event may have been published before the moment. Raises LabError if the subscriber handles no event within
         ``timeout`` seconds, and LoadEndedError when the load has ended.
@@ -347,7 +347,7 @@ class DrillRun:
 
 
 def fault_from_mapping(fields_of_playbook: Mapping[str, Any]) -> Fault:
-    """Return a fault of a drill from a mapping of a playbook's variables.
+    """Return a Fault of a drill from a mapping of its field names to the values that a playbook passes.
 
     Numbers may be text, and empty values count as unknown.
     """

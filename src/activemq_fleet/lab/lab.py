@@ -232,10 +232,7 @@ class Lab(ReadOnlyLab):
             return self._stop_and_release_addresses()
 
     def original_sources_if_different(self) -> tuple[str, ...]:
-        """Return the original inventories of the lab, if they differ from those with which it was opened.
-
-        Returns () if they do not differ.
-        """
+        """Return the paths of the inventories from which the lab was made, or () if it was not opened with others."""
         state = load_lab_state(self._lab_paths)
         original_sources = tuple(state.sources) if state else ()
         return original_sources if self._sources and original_sources != self._sources else ()

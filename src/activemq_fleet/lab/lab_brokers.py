@@ -143,7 +143,7 @@ class LabBrokers:
         return self._configurations[key]
 
     def writable_and_newest_store_generations(self, broker: Broker) -> WritableAndNewestGenerationNumbers:
-        """Return the number of the store generation that a broker can write to, and that of the newest generation.
+        """Return the numbers of the fenced store's copy that a broker can write to, and of its newest copy.
 
         A generation is a numbered copy of a fenced store; the newest one is in force. The first number is None if the
         broker has no file of the store open.

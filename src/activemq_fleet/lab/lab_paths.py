@@ -45,7 +45,7 @@ class LabPaths:
 
     @property
     def content_paths(self) -> list[Path]:
-        """The paths of all files and directories that a lab reads and writes, without the lab's lock."""
+        """The paths of all files and directories that a lab reads and writes, except its lock files."""
         files = [self.state, self.overlay_inventory_path, self.names]
         return [*files, self.host_vars, self.hosts, self.stores, self.clients, self.runs]
 
@@ -86,7 +86,7 @@ class LabPaths:
 
     @contextmanager
     def hold_drill_lock(self) -> Iterator[None]:
-        """Hold the lock of a lab's drill while a ``with`` block runs.
+        """Hold a lock that prevents a second drill (test with faults) in the lab while a ``with`` block runs.
 
         With the lock only one drill at a time writes the files of the drill and injects faults. The commands that start
         and stop brokers are independent of this lock. Raises LabError at once when another drill holds the lock.

@@ -28,7 +28,7 @@ class InstalledRelease:
 
 @dataclass(frozen=True)
 class LabState:
-    """The stored addresses, software, groups and variables of a lab.
+    """The stored state of a lab (brokers on loopback addresses): addresses, releases, groups and host variables.
 
     It holds secrets. ``block`` is the number of its block of addresses, ``seed`` the text that its own secrets are
     derived from, ``java`` the path of java. ``addresses`` are by host, ``software`` by release. ``hosts`` are the

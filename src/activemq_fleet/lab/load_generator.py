@@ -59,13 +59,12 @@ class LoadGenerator(ABC):
 
     @abstractmethod
     def has_stable_connections(self) -> bool:
-        """Return whether a load's publisher and subscriber have been connected to their brokers for some seconds."""
+        """Return whether publisher and subscriber of test messages have kept their connections for some seconds."""
 
     def accepted_and_handled_rates(self, moment: float, seconds: float) -> tuple[float, float]:
-        """Return a load's rates before a moment: accepted and handled messages per second.
+        """Return the rates at which brokers accepted and the subscriber handled test messages, in messages per second.
 
-        Brokers accept messages, and the subscriber handles them. The rates are those of the ``seconds`` before
-        ``moment``, which is in epoch seconds.
+        The rates are those of the ``seconds`` before ``moment``, which is in epoch seconds.
         """
         handled = self.subscriber_journal.add_counts_of_new_journal_records().count_records_between(
             "handled", moment - seconds, moment
@@ -73,10 +72,7 @@ class LoadGenerator(ABC):
         return self._accepted_ids.count(moment - seconds, moment) / seconds, handled / seconds
 
     def last_handled_time(self) -> float:
-        """Return the time at which the subscriber of a load last handled a message.
-
-        It is in seconds since the epoch; 0 without a message.
-        """
+        """Return the time, in epoch seconds, at which the subscriber last handled a test message; 0 without one."""
         return self.subscriber_journal.add_counts_of_new_journal_records().last_record_time("handled")
 
     def start_publishing_burst(self, message_count: int = 200) -> None:  # noqa: B027 -- some load generators cannot publish a burst

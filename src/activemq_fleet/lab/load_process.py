@@ -69,7 +69,7 @@ def specs_from_json(text: str) -> list[LoadSpec]:
 
 @contextmanager
 def hold_load_lock(directory: Path) -> Iterator[None]:
-    """Hold the lock of a drill's load while the ``with`` block runs.
+    """Hold a file lock, which shows that the load generators of a drill run, while the ``with`` block runs.
 
     ``directory`` is the drill's. The kernel releases the lock however the process ends, also after SIGKILL.
     """
@@ -79,7 +79,7 @@ def hold_load_lock(directory: Path) -> Iterator[None]:
 
 
 def is_load_running(directory: Path) -> bool:
-    """Return whether the process of a drill's load runs: it holds its lock in the drill's ``directory``."""
+    """Return whether a drill's load generators run: their process locks a file in the drill's ``directory``."""
     try:
         with (directory / _LOCK).open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -69,7 +69,7 @@ def log_records_of_broker_run(data: Path, run: ProcessRun) -> list[Record]:
 
 
 def explain_failed_run(data: Path, run: ProcessRun) -> str:
-    """Explain in one line why a run of a broker failed.
+    """Return one line of text that explains why a broker's process failed, from its log and its console output.
 
     It is the printed line with which the guard or Java ended the broker, else the last error in the log, else the error
     that the broker printed. 5.5 only prints why its configuration could not be loaded. Without an error it is the log's

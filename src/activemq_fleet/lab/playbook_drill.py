@@ -43,7 +43,7 @@ def begin_drill_and_return_fault_sequence(
     options: Mapping[str, Any],
     directory: Path,
 ) -> dict[str, Any]:
-    """Begin a drill (faults injected under load) on pairs, and return the sequence of the faults by their pairs.
+    """Begin a drill (faults injected under load), and return which pair of brokers gets each of the faults, in order.
 
     Returns a dictionary: ``order`` (the name of the pair of each fault), ``seed`` (of the random choice), and
     ``where`` (``lab`` or ``hosts``). The function rejects pairs on which drills are forbidden, chooses the order of

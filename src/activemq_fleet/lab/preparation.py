@@ -199,7 +199,7 @@ _CONNECTION = {
 
 
 def install_broker_configuration(broker: Broker, software: InstalledRelease) -> str:
-    """Install the configuration files of a broker in a lab, and return the name of their configuration version.
+    """Install a lab broker's configuration files, and return the name of the version of the configuration now in force.
 
     If the files have not changed, the current version stays. Raises LabError when the files cannot be written.
     """

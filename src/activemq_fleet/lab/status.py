@@ -64,7 +64,7 @@ class HostStatus:
 
     @property
     def established_bridge_peers(self) -> tuple[str, ...]:
-        """The names of the peers to which the broker's network bridges lead, each once."""
+        """The names of the remote brokers to which the broker has established network bridges, each once."""
         return tuple(dict.fromkeys(bridge.peer for bridge in self.bridges))
 
     def to_dict(self) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class EventJournalWriter:
                 ) from error
 
     def event_id(self, seq: int) -> str:
-        """Return the id ``OWNER:EPOCH:SEQ`` of the message with a sequence number from the journal's owner."""
+        """Return the id of the test message numbered ``seq``: ``OWNER:EPOCH:SEQ``, as the event journal has it."""
         return f"{self._owner}:{self._epoch}:{seq}"
 
 
@@ -114,7 +114,7 @@ class StompLoadGenerator(LoadGenerator):
         self._start_thread(self._publish)
 
     def has_stable_connections(self) -> bool:
-        """Return whether the load's publisher and consumer have kept their STOMP connections for at least 5 seconds."""
+        """Return whether publisher and consumer of test messages have kept their STOMP connections for 5 seconds."""
         return time.time() - self._last_disturbance >= _STEADY
 
     def _kill(self) -> None:

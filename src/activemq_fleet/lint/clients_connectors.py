@@ -237,7 +237,7 @@ def link_options_that_disable_inactivity_monitor(link: Element) -> Iterator[tupl
 
 
 def prefix_of_transport_options(uri: Uri, release: Release) -> str | None:
-    """Return the prefix of the options that a URI of a link sets on its transports; None if the URI cannot set them.
+    """Return the prefix, such as ``nested.``, of the options in a link's URI that apply to its transports, else None.
 
     Source: FailoverTransportFactory, MasterSlaveDiscoveryAgent and DiscoveryNetworkConnector.onServiceAdd.
     """
@@ -252,7 +252,7 @@ def prefix_of_transport_options(uri: Uri, release: Release) -> str | None:
 
 
 def connects_through_failover_transport(uri: Uri) -> bool:
-    """Return whether a link with the URI of a discovery agent connects through failover:, as with masterslave:.
+    """Return whether a network link with a discovery URI connects through a failover: transport, as masterslave: does.
 
     The options ``discovered.NAME`` of the URI are then options of failover:, and ``discovered.nested.NAME`` those of
     its transports (measured on 5.18.3 and 6.3.1).

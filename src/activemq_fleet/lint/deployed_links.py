@@ -178,7 +178,7 @@ class FleetBridges:
         return [frozenset(names) for names in network_components(neighbors) if len(names) > 1]
 
     def hops_between_pairs(self, component: frozenset[str]) -> Mapping[str, Mapping[str, int]]:
-        """Return the number of bridges that a message crosses from each pair of ``component`` to each pair it reaches.
+        """Return, by source pair and reached pair, how many network bridges a message crosses between the two.
 
         ``component``: pairs that bridges connect with each other. A broker without a peer counts as a pair. Multicast
         bridges are included.

@@ -507,7 +507,7 @@ class Document:
 
     @property
     def ha_profile(self) -> HighAvailabilityProfile | None:
-        """The high-availability profile of the file's broker, such as a pair with a shared store.
+        """The high-availability profile of the broker that this file configures, such as a pair with a shared store.
 
         It is None for a file that belongs to no fleet.
         """

@@ -345,7 +345,7 @@ def variable_to_change(element: Element, attribute: str) -> str | None:
 
 
 def in_variable_phrase(element: Element, attribute: str) -> str:
-    """Return " in VARIABLE" for the end of a fix, with the variable that sets an attribute; "" if no variable does."""
+    """Return " in VARIABLE", the variable that sets an attribute, to end a fix text; "" if no variable does."""
     variable = variable_to_change(element, attribute)
     return f" in {variable}" if variable else ""
 

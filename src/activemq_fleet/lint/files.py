@@ -320,10 +320,10 @@ class InstalledReleaseFacts:
 
 
 def exposed_port_kind_of_checked_file(document: Document | None) -> Exposure:
-    """Return the kind of ports that a checked file exposes; it is "openwire" if the ports are unknown.
+    """Return which kind of ports the broker of a checked file exposes, such as "no port"; "openwire" if it is unknown.
 
-    The result is also ``openwire`` where the ports are not known: without a ``document``, as for a template and for a
-    file that is not XML, and for a file that imports one with brokers or one that cannot be read.
+    The ports are unknown without a ``document``, as for a template and for a file that is not XML, and for a file that
+    imports one with brokers or one that cannot be read.
     """
     if document is None or any(
         imported_document is None or imported_document.brokers

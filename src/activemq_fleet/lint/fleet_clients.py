@@ -36,7 +36,7 @@ class ClientFailoverUri(NamedTuple):
         return self.position.file or ("activemq.xml" if self.position.node else "activemq_java_options")
 
     def problem_at_failover_uri(self, message: str, fix: str = "") -> Problem:
-        """Return a lint problem whose position is the client's failover: URI in the broker's configuration."""
+        """Return a lint problem with a message and a fix, located at this failover: URI in a broker's configuration."""
         return replace(self.position, message=message, fix=fix, host=self.broker.host)
 
 

@@ -50,7 +50,7 @@ class FleetView:
         return self._parse_cached(broker.host)
 
     def cache_parsed_document(self, broker: Broker) -> None:
-        """Parse a broker's rendered activemq.xml, and cache the result in this view; return nothing.
+        """Parse a broker's rendered activemq.xml, and cache the parsed document in this FleetView.
 
         A caller that discards the file's XML tree calls this method before, so that the file is not parsed again. The
         lint rules about whole fleets and the routes use the cached document, with its networkConnectors where the
@@ -157,7 +157,7 @@ def fleet_findings(
 def file_and_release_findings_of_broker(
     view: FleetView, broker: Broker, selection: RuleSelection = EVERY_RULE
 ) -> tuple[Finding, ...]:
-    """Return the findings of the file rules and the release rules about one broker, but none of the fleet rules.
+    """Return the lint findings about one broker: those about its activemq.xml and its release, but not about the fleet.
 
     The file rules check the broker's activemq.xml (``broker_file_findings``), the release rules its ActiveMQ release.
     """

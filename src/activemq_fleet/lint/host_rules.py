@@ -195,7 +195,7 @@ def tasks_without_root_rights(host: HostView) -> Iterator[Problem]:
 
 @rule("V017", "warning", scope="host")
 def settings_file_overrides_or_is_unread(host: HostView) -> Iterator[Problem]:
-    """A settings file on the host overrides the deployed settings, or has no effect.
+    """A settings file of the start script overrides the deployed settings, or the script does not read it.
 
     Why: bin/activemq reads only the first settings file that it finds, such as /etc/default/activemq. If this is not
         the deployed file, a manually started broker has other settings than a broker that the service unit starts. Some
@@ -339,7 +339,7 @@ def java_option_disables_file_locks(host: HostView) -> Iterator[Problem]:
 
 @rule("L011", "warning", scope="host", releases="5.7.0")
 def lease_host_without_clock_sync(host: HostView) -> Iterator[Problem]:
-    """A host with a lease in a database does not synchronize its clock.
+    """A host whose broker locks its store by a lease in a database does not synchronize its clock.
 
     Why: each host compares the time at which the lease expires with its own clock. A host whose clock is ahead acquires
         the lease while the other host still serves clients.

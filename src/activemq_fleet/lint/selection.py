@@ -30,10 +30,11 @@ class RuleSelection:
         *,
         groups: Mapping[str, Sequence[str]] = _NO_GROUPS,
     ) -> RuleSelection:
-        """Return the selection of the lint rules that ``select`` chooses by prefixes of their ids, without ``ignore``.
+        """Return the selection of the lint rules whose ids begin with a prefix in ``select``, but none in ``ignore``.
 
-        An example of a prefix is ``L01``; an item can be a list such as ``N,L010``. Raises InputError for a prefix with
-        which no id in ``known`` begins. ``groups`` maps names, which can replace prefixes, to several rules each.
+        An example of a prefix is ``L01``; an item can be a list such as ``N,L010``. An empty ``select`` selects
+        all rules. Raises InputError for a prefix with which no id in ``known`` begins. ``groups`` maps names, which can
+        replace prefixes, to several rules each.
         """
         chosen, ignored = _rule_id_prefixes(select, groups), _rule_id_prefixes(ignore, groups)
         for option, prefixes in (("--select", chosen), ("--ignore", ignored)):

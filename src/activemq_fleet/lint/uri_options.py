@@ -39,7 +39,7 @@ _CONNECTION_EFFECT = "the broker cannot open the connection"
 
 
 def uri_text_starting_at_option(node: Element, attribute: str, uri: Uri, option: str) -> str:
-    """Return the rest of a URI attribute's value, from one of the URI's options on.
+    """Return the text from a given URI option to the end of the XML attribute's value that contains the URI.
 
     Problems are located at this part. The result is the whole rest, because an earlier URI of the value may contain the
     same option.

@@ -19,7 +19,7 @@ _LOG4J_2_FILES = frozenset({"log4j2.properties", "log4j2.xml", "log4j2.yaml", "l
 
 @rule("V011", "warning", releases="5.5.0")
 def xml_validation_disabled_in_start_uri(document: Document) -> Iterator[Problem]:
-    """A start URI disables the XML validation (validate=false).
+    """An xbean: URI that starts a broker disables the XML validation (validate=false).
 
     Why: with validate=false, the broker starts although an element or attribute is misspelt. The mistake has an effect
         only when the setting is needed, such as at a failover.

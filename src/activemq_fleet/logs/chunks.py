@@ -14,10 +14,10 @@ Piece = tuple[memoryview, bool, str]
 
 
 def unpacked_record_pieces(content: memoryview, *, compressed: bool) -> Iterator[Piece]:
-    """Yield the content of a log file in pieces of whole records, each as (bytes, is last, problem).
+    """Yield the content of a log file in pieces of whole records, each as (bytes, is last, unpacking error or "").
 
-    Content that is compressed with gzip is unpacked, as far as it is intact. ``problem`` is "", or in the last piece
-    the reason why the rest cannot be unpacked. That piece is empty if nothing can be unpacked.
+    Content that is compressed with gzip is unpacked, as far as it is intact. Only the last piece can have an
+    error, the reason why the rest cannot be unpacked. That piece is empty if nothing can be unpacked.
     """
     if not compressed:
         if len(content):
@@ -62,7 +62,7 @@ def offset_of_last_record(data: bytes | memoryview) -> int:
 def record_pieces_from_line_batches(
     batches: Iterable[pa.RecordBatch], file_size: int, *, compressed: bool
 ) -> Iterator[Piece]:
-    """Yield pieces of whole log records, from batches of a log file's lines.
+    """Yield a log file's content in pieces of whole records, as (bytes, is last, error), from batches of its lines.
 
     A batch is an Arrow record batch of one binary column. Lines come without their ends. They are those of the bytes on
     disk, also of a file that is compressed with gzip, which is unpacked as by ``unpacked_record_pieces``. ``file_size``

@@ -32,9 +32,9 @@ def without_compression_ending(name: str) -> str:
 
 
 def inflated_pieces_with_problems(parts: Iterable[bytes | memoryview]) -> Iterator[tuple[bytes, bool, str]]:
-    """Yield the decompressed content of a gzip file in pieces, each as (bytes, is last, problem).
+    """Yield the decompressed content of a gzip file in pieces, each as (bytes, is last, decompression error or "").
 
-    ``parts`` are the bytes of the file in order, divided anywhere. ``problem`` is "", or in the last piece the reason
+    ``parts`` are the bytes of the file in order, divided anywhere. Only the last piece can have an error, the reason
     why the rest cannot be unpacked. Bytes that belong to no member are left out.
     """
     outputs: list[bytes] = []

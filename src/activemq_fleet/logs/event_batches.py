@@ -177,7 +177,7 @@ def count_bytes_before_first_record(chunk: bytes | memoryview) -> int:
 
 
 def first_record_time(chunk: bytes | memoryview) -> str | None:
-    """Return the time of the first log record in a chunk.
+    """Return the time of the first log record in a chunk of a log as text, such as ``2026-03-01 10:00:00,123``.
 
     The time is in the default form, and a zone becomes UTC. The result is None without a record.
     """

@@ -33,7 +33,7 @@ _OTHER_LETTERS = np.frombuffer(OTHER_FIRST_LETTERS.encode(), np.uint8)
 
 @dataclass(frozen=True, slots=True)
 class ChunkRecordOffsets:
-    """The byte offsets at which all log records in a chunk of a log, and their parts, begin and end.
+    """The byte offsets at which each record in a chunk of a log, and its fields such as the time, begin and end.
 
     An array has an entry per record. ``edges`` holds ten offsets a record: begin and end of time, message, logger,
     thread and stack. ``lines`` is the line, from 0, at which each record begins; ``bare`` is True where logger and
@@ -57,7 +57,7 @@ class ChunkRecordOffsets:
 
 
 def offsets_of_records_and_their_parts(text: bytes) -> ChunkRecordOffsets:
-    """Return the byte offsets of the log records in a log file's text, and of their parts.
+    """Return the byte offsets of each log record, and of its fields such as time and message, in a log file's text.
 
     Text before the first record counts as an unreadable record.
     """
@@ -106,7 +106,7 @@ def offsets_of_records_and_their_parts(text: bytes) -> ChunkRecordOffsets:
 
 
 def record_bounds_of_console(text: bytes) -> ChunkRecordOffsets:
-    """Return the byte offsets of the log records, and of their parts, in a broker's console output.
+    """Return the byte offsets of each log record, and of its fields such as level, in a broker's console output.
 
     A record is level and message in one line, then the stack trace.
     """

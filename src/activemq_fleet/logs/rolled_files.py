@@ -79,7 +79,7 @@ class RolledFile:
 
     @property
     def series(self) -> tuple[str, int] | None:
-        """The name without its number, with ``{}`` in its place, and the number; None without a number."""
+        """The log file's name with ``{}`` for its roll number, and the number; None for a name without the number."""
         return _series_of_match(_NUMBERED_NAME.fullmatch(without_compression_ending(self.file)))
 
     @property
@@ -93,7 +93,7 @@ def _series_of_match(match: re.Match[str] | None) -> tuple[str, int] | None:
 
 
 def numbers_of_dated_files(files: Iterable[str]) -> dict[str, tuple[str, int]]:
-    """Return the number of each log file whose name has a date and a number, with the name without the number.
+    """Return {file: (name with ``{}`` for the number, number)} of log files with a date and a number in the name.
 
     ``activemq-2026-11-30-2.log.gz`` has the number 2 in the series ``activemq-2026-11-30-{}.log``. The date can also be
     the directory: ``2026/11/30/activemq-2.log``. A series counts only if one of its numbers has one digit, because
@@ -172,7 +172,7 @@ def _natural_sort_key(file: str) -> list[tuple[int, int, str]]:
 
 
 def direct_successor_flags_of_rolls(rolls: Sequence[RolledFile], *, counts_up: bool = False) -> list[bool]:
-    """Return for each rolled log file whether nothing in the names shows a missing file directly before it.
+    """Return for each rolled log file whether it directly follows the previous one, by the numbers in the names.
 
     The oldest of ``rolls`` is first; it is no successor.
     """

@@ -54,7 +54,7 @@ def time_zone_of(name: str) -> ZoneInfo | timezone:
 
 
 def first_occurrence_of_repeated_time(zone: str, moment: datetime) -> tuple[datetime, datetime] | None:
-    """Return begin and end (UTC) of the first occurrence of a repeated hour of an autumn night that contains a time.
+    """Return (begin, end) in UTC of the first occurrence of an hour that clocks repeat, if ``moment`` is in it.
 
     Its second occurrence begins at its end, and is as long. The result is None for all other times.
     """

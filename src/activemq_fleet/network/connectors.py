@@ -78,7 +78,7 @@ class NetworkConnector:
 
     @property
     def carried_destinations(self) -> tuple[str, ...]:
-        """The destinations that the bridges carry, except those in ``exclude``; empty if they carry all.
+        """The destinations that the networkConnector carries unless ``exclude`` has them; empty if it carries all.
 
         It is also empty for a static bridge without ``static``, which carries no messages.
         """

@@ -64,7 +64,7 @@ def raise_for_groups_that_forbid_drills(groups: Mapping[str, Any]) -> None:
 def choose_pair_names_for_faults(
     fleet: Fleet, pairs: Sequence[Pair], faults: int, seed: int, fault_kind: str = "kill", *, resync: bool = False
 ) -> tuple[str, ...]:
-    """Return the names of the pairs of brokers that get the faults of a drill, one for each fault, in their order.
+    """Return the name of the broker pair that gets each fault of a drill (a test with faults), in order of the faults.
 
     Each pair is chosen once before any pair twice. ``seed`` decides the order. Unless a ``resync`` follows each fault,
     a pure pair gets at most one fault, and one pure pair of each group gets none, because clients need a master. Raises
@@ -172,9 +172,9 @@ def _healing_step(pair: str, nodes: Mapping[str, str], faulted: Collection[str])
 
 @register_operation("drill")
 def decide_drill_step(request: OperationDecisionRequest) -> Decision:
-    """Return the next step of a drill for the playbook, as ``{"step": step}``.
+    """Return the next step of the playbook ``drill``, a test with injected faults, as ``{"step": dictionary}``.
 
-    A drill is a test with injected faults. ``options``: the pair whose fault is ``due``, and the ``faulted`` hosts.
+    ``options``: the pair whose fault is ``due``, and the ``faulted`` hosts.
     """
     options = request.options
     nodes = [observe_node(request.broker_facts_by_host[host], evidence) for host, evidence in request.evidence.items()]

@@ -105,7 +105,7 @@ class MigrationStep(OperationStep):
 
 
 def own_pair_by_receiving_host(brokers: Mapping[str, BrokerFacts], old_pairs: Iterable[str]) -> dict[str, str]:
-    """Return the own pair of each host whose broker receives messages of an old pair, as a dictionary by host.
+    """Return the pair of each host whose broker receives the messages of an old pair in a migration, by host name.
 
     A receiving broker has a link to an old pair, which moves the messages.
     """
@@ -413,7 +413,7 @@ def migration_target_with_receiving_hosts(request: OperationDecisionRequest) -> 
 
 @register_operation("migrate")
 def decide_migration_step(request: OperationDecisionRequest) -> Decision:
-    """Return the next step of a migration for the playbook, as ``{"step": step}``.
+    """Return the next step of the playbook ``migrate``, which empties old brokers, as ``{"step": dictionary}``.
 
     A migration moves the messages of old pairs of brokers to new ones. ``options["held"]`` maps hosts to the messages,
     subscriptions and clients that their brokers hold, as far as these are known. ``options["retire"]`` is True if empty

@@ -80,7 +80,7 @@ class HostProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProgress:
-    """The progress of an operation's run: what it has done on each host, and the seconds waited.
+    """The progress of an operation on brokers, such as a restart: the acts on each host, and the seconds waited.
 
     The seconds are those since the last act.
     """
@@ -105,7 +105,7 @@ class RunProgress:
         )
 
     def progress_as_dict(self) -> dict[str, Any]:
-        """Return the seconds waited and what was done on each host, as a dictionary for the next decision.
+        """Return the progress of an operation on brokers (acts on each host, and seconds waited) as a dictionary.
 
         Playbooks keep the dictionary between two steps of an operation on brokers.
         """
@@ -118,7 +118,7 @@ class RunProgress:
         }
 
     def progress_of_host(self, host: str) -> HostProgress:
-        """Return what an operation on brokers has done so far on a host.
+        """Return the acts (such as restarts) that an operation on brokers has performed on a host, as HostProgress.
 
         The result is empty for a host on which the operation has done nothing yet.
         """
@@ -218,7 +218,7 @@ def register_operation(
 def read_evidence_by_host(
     returned: Mapping[str, Mapping[str, Any]], read: Callable[[Mapping[str, Any]], _Evidence]
 ) -> dict[str, _Evidence]:
-    """Return, by host, the facts that an Ansible module observed there, converted from its result by ``read``.
+    """Return the result of an Ansible module on each host, converted by the function ``read``, as a dictionary by host.
 
     Raises InputError, which names the host, for a result that ``read`` rejects with NodeError.
     """
@@ -310,7 +310,7 @@ def outcome_table_lines(
     acted: Mapping[str, Sequence[str]],
     gaps: Mapping[str, float | None],
 ) -> list[str]:
-    """Return, as lines of a table, each host's release, state, downtime and acts in an operation on brokers.
+    """Return the lines of a table with each host's release, state, downtime and acts (such as a restart).
 
     There is one line for each host after the head. ``before``: by host its release and state at the begin. ``after``:
     by host the evidence at the end. ``acted``: what was done to each. ``gaps``: seconds without an answer that clients

@@ -48,7 +48,7 @@ class ObservedNode(BrokerEvidence):
 
     @property
     def gets_guard_by_upgrade(self) -> bool:
-        """Whether the node's broker waits without a guard, and its upgrade starts it with one (``activemq_fence``)."""
+        """Whether the node's non-serving broker lacks the guard of ``activemq_fence``, which its upgrade adds."""
         return self.fence == "guard" and self.guard is None and not self.is_serving and self.release != self.wanted
 
     @property
@@ -93,10 +93,7 @@ class UnmetPrecondition:
 
 
 def observe_node(broker: BrokerFacts, evidence: BrokerEvidence) -> ObservedNode:
-    """Return what the evidence about a broker's host shows of its node, such as state and release, as an ObservedNode.
-
-    It has the broker's facts from the inventory, too.
-    """
+    """Return a broker's node as an ObservedNode, from its facts in the inventory and the evidence of its host."""
     return ObservedNode(
         **{
             **vars(evidence),

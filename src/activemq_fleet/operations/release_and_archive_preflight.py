@@ -242,7 +242,7 @@ def _content_text(releases: tuple[str, ...]) -> str:
 
 
 def refusal_for_unusable_or_wrong_release_files(request: OperationDecisionRequest) -> RefusalError | None:
-    """Return an error for unusable archives, or else for directories and archives with an unexpected release.
+    """Return an error if release archives cannot be installed or release files are of an unexpected release, else None.
 
     ``options``: ``upgrades``, whether the run replaces directories from which brokers run.
     """

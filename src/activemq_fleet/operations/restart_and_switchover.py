@@ -258,7 +258,7 @@ def decide_switchover_step(request: OperationDecisionRequest) -> Decision:
 def observed_nodes_and_rolling_progress(
     request: OperationDecisionRequest, act: str, **more: Any
 ) -> tuple[list[ObservedNode], RollingProgress]:
-    """Return the observed nodes of the pairs on which a rolling operation acts, and the operation's progress so far."""
+    """Return the observed nodes of a rolling operation's pairs, and its progress so far, as (nodes, progress)."""
     options, target = request.options, request.target
     nodes = [observe_node(request.broker_facts_by_host[host], evidence) for host, evidence in request.evidence.items()]
     acted = request.progress.hosts_acted_on(act)

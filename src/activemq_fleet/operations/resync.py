@@ -286,10 +286,10 @@ def _stop_step(master: PurePairNode, slave: PurePairNode, choice: StoreChoice) -
 
 @register_operation("resync")
 def decide_resync_step(request: OperationDecisionRequest) -> Decision:
-    """Return {"step": the next step of a resync} as a dictionary for the playbook, from the request of the playbook.
+    """Return the next step of a resync, which makes both stores of a pure pair equal, as ``{"step": dictionary}``.
 
-    A resync makes both message stores of a replicating pair equal. The pairs are those of the target that have
-    ``activemq_ha: pure``. ``options``: ``stores`` by host, ``chosen``, ``restart``, ``check``, ``looked_at``.
+    The pairs are those of the target that have ``activemq_ha: pure``, which replicates. ``options``: ``stores`` by
+    host, ``chosen``, ``restart``, ``check``, ``looked_at``.
     """
     brokers, options, target = request.broker_facts_by_host, request.options, request.target
     pure, others = {}, []

@@ -68,7 +68,7 @@ class LoggedBrokerRun:
 
 @dataclass(frozen=True)
 class PurePairNodeStore:
-    """What store journal and log show of the message store of one node of a pure master/slave pair (5.5 to 5.7).
+    """The message store of one node of a pure master/slave pair (5.5 to 5.7), as store journal and broker log show it.
 
     ``order`` is every record of the journal: kind and key, oldest first. ``live`` maps the key of each message or
     subscription that is still in the store to the key of the record which brought it. ``state`` is a hash of what the
@@ -108,7 +108,7 @@ class PurePairNodeStore:
 
     @cached_property
     def message_and_subscription_keys_in_journal(self) -> frozenset[int]:
-        """The keys of every message and subscription that the journal of a node's store mentions."""
+        """The 64-bit hashes (keys) of all messages and subscriptions that the journal of the node's store mentions."""
         return frozenset(key for kind, key in self.order if kind != _TRACE)
 
     @property
@@ -121,10 +121,10 @@ class PurePairNodeStore:
 
     @property
     def last_writer_run(self) -> LoggedBrokerRun | None:
-        """The last run of the broker that wrote to a node's store.
+        """The last run of the node's broker process in which it wrote to its message store.
 
-        None is returned if the log does not prove which run did. The journal names the start of each run by the same
-        clock as the log does.
+        It is None if the log does not prove which run did. The journal names the start of each run by the same clock as
+        the log does.
         """
         if not self.loads:
             # The journal file with the entry of the start was deleted. Each later start has its entry in a later file.
@@ -141,7 +141,7 @@ class PurePairNodeStore:
 
     @property
     def last_serving_run(self) -> LoggedBrokerRun | None:
-        """The last run of the broker in which the node served clients.
+        """The last run of the node's broker process in which it served clients; None if this is not known.
 
         A run in which it was attached to its peer counts. The run began before the journal ends.
         """
@@ -180,7 +180,7 @@ class PurePairNodeStore:
         return 0 if all(moment and moment >= end for moment in moments) else None
 
     def count_broker_runs_since_oldest_record(self, record_indices: Collection[int]) -> int:
-        """Return the number of broker runs that started after the oldest of the given records of the store journal.
+        """Return how often a broker started with this store after the oldest of the given journal records was written.
 
         Records are given by index.
         """
@@ -188,7 +188,7 @@ class PurePairNodeStore:
         return sum(1 for kind, _ in self.order[first:] if kind == _TRACE)
 
     def record_indices_in_journal(self, record_keys: Iterable[int]) -> list[int]:
-        """Return, for each given record key, the index of the record in the store journal, or -1 if it is absent."""
+        """Return, for each key, the index of the journal record that added the message or subscription, else -1."""
         last = {key: at for at, (kind, key) in enumerate(self.order) if kind in (_ADD, _SUBSCRIPTION)}
         return [last.get(key, -1) for key in record_keys]
 
@@ -225,7 +225,7 @@ class StoreChoice:
 
 
 def choose_store_to_keep(master: PurePairNodeStore, slave: PurePairNodeStore, chosen: str | None = None) -> StoreChoice:
-    """Choose which of the two stores of a pure (replicating) pair a resync keeps.
+    """Choose which message store of a pure (replicating) pair a resync keeps, and return the choice with its reasons.
 
     ``chosen`` is the operator's own decision.
 

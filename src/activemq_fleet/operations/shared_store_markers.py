@@ -47,7 +47,7 @@ class ObservedSharedStore:
 def hosts_of_unmarked_stores_by_pair(
     stores: Iterable[ObservedSharedStore], node_count_by_pair: Mapping[str, int]
 ) -> dict[str, tuple[str, ...]]:
-    """Return a dictionary from each pair whose shared store has no marker file yet to the tuple of its hosts.
+    """Return, by pair, the hosts of each pair whose shared store lacks the marker file that assigns it to the pair.
 
     The first host of the tuple writes the marker file, and the others check that they find it in their store. Pairs
     whose store has a marker are left out. ``node_count_by_pair`` is the number of nodes of each pair. Raises
@@ -144,7 +144,7 @@ def _is_absent(store: ObservedSharedStore) -> bool:
 
 @register_operation("stores", read=StoreMarkerEvidence.from_store_marker_result)
 def decide_marker_writers_and_checkers(request: OperationDecisionRequest) -> Decision:
-    """Return the hosts that write the marker files of shared stores, each with the hosts that check its file.
+    """Return which hosts write a marker file into their pair's shared store, and which hosts check that they see it.
 
     A marker file assigns a store to its pair. The result has ``claims``, the list of checking hosts by writing host,
     and ``hosts``, all of them. Raises RefusalError for an unusable store.

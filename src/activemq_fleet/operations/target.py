@@ -149,7 +149,7 @@ def _selectable(fleet_hosts: Sequence[PossibleTargetHost]) -> list[SelectableHos
 
 
 def operation_start_time_as_dict(since: object, now: float) -> dict[str, Any]:
-    """Return an operation's start time as ``{"since": text, "since_epoch": seconds}``; it may be an earlier run's.
+    """Return when an operation, or its interrupted earlier run, began: ``{"since": text, "since_epoch": seconds}``.
 
     It is ``since`` (``activemq_since``), the start of an interrupted run, or else ``now``, in seconds since the epoch.
     The text is RFC 3339 in UTC with whole seconds. Raises InputError for text that is no such time, or one that has yet
@@ -194,7 +194,7 @@ def decide_target_hosts_and_pairs(request: OperationDecisionRequest) -> Decision
 
 @register_operation("collect")
 def decide_log_collection_hosts_and_current_time(request: OperationDecisionRequest) -> Decision:
-    """Return the hosts of brokers and agents whose logs the playbook ``collect`` collects, and the current time.
+    """Return ``{"hosts": names, "time": text}``: the hosts whose logs the playbook ``collect`` copies, and the time.
 
     The time is UTC in the form 20240131T235959Z; it names the directory of the collection. ``options["name"]`` is the
     host, pair or group to collect from; an empty name is the whole fleet.

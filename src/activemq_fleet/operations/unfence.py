@@ -22,11 +22,11 @@ from activemq_fleet.operations.operation_decisions import (
 
 @register_operation("unfence", read=StoreMarkerEvidence.from_store_marker_result)
 def decide_brokers_to_stop_for_unfence(request: OperationDecisionRequest) -> Decision:
-    """Return {"hosts": the brokers of the target's pairs whose shared store has a fence}.
+    """Return ``{"hosts": names}``: the hosts of all brokers in the target's pairs whose shared store is fenced.
 
-    The playbook unfence stops them, and then removes the fences. ``evidence`` is by host with a shared store. Shows a
-    note for each pair without a fence. Raises InputError for a target that is not set, or does not contain both nodes
-    of a pair, and RefusalError with one line for each node that does not see the store of its pair.
+    The playbook unfence stops these brokers, and then removes the fences. ``evidence`` is by host with a shared store.
+    Shows a note for each pair without a fence. Raises InputError for a target that is not set, or does not contain both
+    nodes of a pair, and RefusalError with one line for each node that does not see the store of its pair.
     """
     target = request.target
     if not target["name"]:

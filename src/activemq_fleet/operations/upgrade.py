@@ -51,7 +51,7 @@ class StoreBeforeAndAfterUpgrade:
 def upgrade_effects_by_pair(
     nodes: Sequence[ObservedNode], stores: Mapping[str, StoreBeforeAndAfterUpgrade], run: RollingProgress
 ) -> dict[str, ReleaseChangeEffects]:
-    """Return the effects of an upgrade's change of release and store, by pair, or by host for a broker without a peer.
+    """Return what an upgrade changes for each pair or single broker, and how to roll back, as a dictionary by name.
 
     A pair without an active broker cannot be judged and is left out: it is waited for or refused
     elsewhere. Raises RefusalError with one line for each pair or host that cannot be upgraded.
@@ -79,7 +79,7 @@ def upgrade_effects_by_pair(
 
 
 def pair_health_step_before_upgrade(nodes: Sequence[ObservedNode], run: RollingProgress) -> RollingStep:
-    """Return the step ``wait`` while a pair is not healthy, which an upgrade requires, otherwise the step ``done``.
+    """Return the step ``wait`` as long as a pair is not healthy enough for an upgrade, otherwise the step ``done``.
 
     The function is called before anything is installed, after ``upgrade_effects_by_pair`` has refused no pair. Raises
     RefusalError for a problem that does not resolve.
@@ -228,7 +228,7 @@ def _release_change(
 
 @register_operation("jumps", has_table=False)
 def report_upgrade_effects_by_pair(request: OperationDecisionRequest) -> Decision:
-    """Return what an upgrade to another ActiveMQ release changes for each pair, such as the required Java version.
+    """Return, as a dictionary, what an ActiveMQ upgrade changes for each pair, such as the required Java version.
 
     The result also has a step, which waits while a pair has a problem.
     """
@@ -242,7 +242,7 @@ def report_upgrade_effects_by_pair(request: OperationDecisionRequest) -> Decisio
 
 @register_operation("upgrade")
 def decide_upgrade_step(request: OperationDecisionRequest) -> Decision:
-    """Return the next step of an upgrade for the playbook, as ``{"step": step}``.
+    """Return the next step of the playbook ``upgrade``, such as an upgrade of one host, as ``{"step": dictionary}``.
 
     ``put_back`` in the step is whether the host may be rolled back when the new release does not start.
     """
