@@ -118,8 +118,7 @@ class _Label:
 
     @property
     def index_of_pair_number_in_runs(self) -> int | None:
-        """The index in ``runs`` (the pieces of a host name's first label) of the digits that are the pair's number;
-        None without a number.
+        """The index in ``runs``, the pieces of a host name, of the piece that is the pair's number; None without one.
 
         ``runs`` splits a label of a host name into digits, letters and other characters.
         The number is the last run of digits that does not distinguish the two nodes of a pair.

@@ -51,10 +51,10 @@ class JournalTail:
         self._moments: dict[str, deque[float]] = {}
 
     def add_counts_of_new_journal_records(self) -> JournalTail:
-        """Count, by kind, the new records in the agent's event journal since the last call.
+        """Add the new records of the agent's event journal to the counts by kind, and return this object.
 
-        The counts are added to those of this object, which is also returned. The method also stores the times of the
-        records and the event ids of barriers.
+        Records that an earlier call has counted are not counted again. The method also stores the times of the records
+        and the event ids of barriers.
         """
         with self._lock:
             for path in sorted(self._directory.glob("*.jsonl")):

@@ -145,7 +145,7 @@ def state_spans(
     began: float,
     ended: float,
 ) -> list[BrokerStateSpan]:
-    """Return the spans of time in which a host's broker was in one state, such as active.
+    """Return the time spans in each of which a host's broker was in one state, such as active, as BrokerStateSpans.
 
     The spans cover the period from ``began`` to ``ended`` without gaps. ``first`` is the state at ``began``;
     ``changes`` are (epoch seconds, new state) in any order.
@@ -162,7 +162,7 @@ def state_spans(
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return a description of the local machine: system, processors, memory, load and Python version.
+    """Return a dictionary of texts about the local machine: system, processors, memory, load and Python version.
 
     The description maps a name to a text.
     """

@@ -234,7 +234,7 @@ class DrillRun:
         return fault
 
     def record_problem_of_last_fault(self, problem: str) -> None:
-        """Record the error that occurred during the drill's last fault, such as a broker that did not start.
+        """Record in ``faults.json`` an error, such as a broker that did not start, for the last fault of the drill.
 
         An error that is recorded already stays.
         """

@@ -293,7 +293,7 @@ class Lab(ReadOnlyLab):
         return at
 
     def crash(self, host: str) -> float:
-        """Kill only the Java process of a broker by SIGKILL, as the out-of-memory killer does; return the time of it.
+        """Kill only a broker's Java process by SIGKILL, like the out-of-memory killer; return the time of the signal.
 
         The time is in epoch seconds. A guard outlives the Java process, records its death, and terminates. For a broker
         without a guard, the method does the same as ``kill``. Raises LabError if the guard runs no broker.

@@ -192,7 +192,7 @@ class LabBrokers:
         return self.running_process(broker) is not None
 
     def listens_on_port(self, broker: Broker, port: int) -> bool:
-        """Return whether the broker runs and listens on a port."""
+        """Return whether the broker runs and listens on the given TCP port of its loopback address."""
         process = self.running_process(broker)
         return process is not None and process_account_listens_on_one_of(
             process.pid, [(self.loopback_address(broker.host), port)]
@@ -272,7 +272,7 @@ class LabBrokers:
         return f"{short or 'unknown, because the log contains no error'} ({status_text}log: {self.log_path(broker)})"
 
     def delete_data_of_stopped_brokers(self, brokers: Iterable[Broker]) -> None:
-        """Delete all data of the given brokers, which are stopped.
+        """Delete all data of the given brokers. They must be stopped.
 
         The data are their stores, delayed messages, logs and run records.
         """

@@ -66,7 +66,7 @@ class LabState:
 
 
 def lab_json_text(value: Any) -> str:
-    """Return the JSON text of a value for a file of a lab.
+    """Return a value, such as the state of a lab, as indented JSON text.
 
     Values and keys that JSON does not have, such as the dates of YAML, become text.
     """

@@ -46,7 +46,7 @@ class LoadGenerator(ABC):
 
     @abstractmethod
     def start_load(self, timeout: float = 60.0) -> None:
-        """Start the consumer of the load, wait until it has subscribed, and begin to publish messages.
+        """Start the subscriber of the test messages, wait until it has subscribed, and begin to publish messages.
 
         The subscriber is started first, because a new subscription gets no earlier events. Raises AgentError or
         LabError when it has not subscribed within ``timeout`` seconds.
@@ -83,7 +83,7 @@ class LoadGenerator(ABC):
         """
 
     def finish_load(self, timeout: float = 120.0) -> None:
-        """Finish a load: stop publishing, and wait until all messages are handled.
+        """Stop publishing test messages, wait until the subscriber has handled all of them, and stop the subscriber.
 
         Publisher and subscriber are stopped at the end. The publisher sends a barrier after its last event: a message
         that proves that all events before it arrived. This method also waits until the subscriber has handled the

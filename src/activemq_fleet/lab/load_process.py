@@ -52,7 +52,7 @@ def make_load_generator(spec: LoadSpec, directory: Path, sockets: Path) -> LoadG
 
 
 def specs_to_json(specs: Sequence[LoadSpec]) -> str:
-    """Convert the settings of load generators to JSON text.
+    """Return the settings of load generators as the text of a JSON list with one object for each generator.
 
     It is the content of ``load.json``, and holds passwords.
     """

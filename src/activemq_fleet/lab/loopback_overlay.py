@@ -163,7 +163,7 @@ def variables_with_overlay(variables_by_host: Variables, overlay_by_host: Variab
 
 
 def list_replaced_host_variables(hosts: Variables, overlay: Variables) -> tuple[ReplacedHostVariable, ...]:
-    """List the inventory variables whose values a lab replaces, with their old and new values.
+    """Return the inventory variables whose values a lab replaces, with their hosts, old values and new values.
 
     They are in the order of the lab's hosts. Secrets are masked, also those within a value, such as a Java option.
     """

@@ -108,7 +108,7 @@ def _read_number(options: Mapping[str, Any], name: str, default: float, *, is_in
 
 
 def require_writable_report_path(report: Path) -> None:
-    """Raise InputError if the report of a drill and its data cannot be written to a path.
+    """Raise InputError if a drill could not write its HTML report to this path, and its JSON data next to it.
 
     A drill checks this before its first fault. A missing directory of the report is created.
     """

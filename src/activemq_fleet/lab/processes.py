@@ -104,9 +104,9 @@ def launch_broker(
 
 
 def run_command_before_start(host: str, command: Sequence[str]) -> None:
-    """Run a command that must succeed before a broker of a lab starts.
+    """Run a command, such as a check, before a broker of a lab starts; raise LabError if the command fails.
 
-    Raises LabError with the command's output.
+    The message of the error has the command's output.
     """
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     if done.returncode:
@@ -173,7 +173,7 @@ def exit_status_of_run(run: ProcessRun) -> int | None:
 
 
 def find_process(lab_paths: LabPaths, run: ProcessRun) -> psutil.Process | None:
-    """Find the running process of a recorded run; return None if it has ended."""
+    """Return the process that a lab recorded as a ProcessRun when it launched it, or None if the process has ended."""
     _reap(run.pid)
     running = read_process(run.pid)
     if running is None or (boot_id(), running.started) != (run.boot, run.seconds_after_boot):

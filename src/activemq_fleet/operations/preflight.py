@@ -72,7 +72,7 @@ def host_rule_findings(request: OperationDecisionRequest) -> Decision:
 def facts_without_manual_broker_ports_and_warning(
     host_facts: MachineFacts, broker: BrokerFacts
 ) -> tuple[MachineFacts, str]:
-    """Return (facts, warning): a host's facts without the ports of a manually started broker, which the warning names.
+    """Return (facts, warning): a host's facts without ports of a manually started broker, and a warning about them.
 
     The broker runs from ``activemq_home``. The warning is "" if there are no such ports. With --check, the broker
     that an adopted inventory describes may run until the playbook starts its successor.

@@ -126,7 +126,7 @@ def next_rolling_step(
 
 
 def next_restart_step(nodes: Sequence[ObservedNode], run: RollingProgress) -> RollingStep:
-    """Return the next step of a rolling restart.
+    """Return the next step of a rolling restart: the restart of the broker of one node, a wait, or the end.
 
     The pairs are not ``pure`` (those are restarted by a resync).
 
@@ -233,7 +233,7 @@ def step_for_node(node: ObservedNode, pair: Sequence[ObservedNode], act: str) ->
 
 @register_operation("restart")
 def decide_restart_step(request: OperationDecisionRequest) -> Decision:
-    """Return the next step of a rolling restart."""
+    """Return the next step of the playbook ``restart``, which restarts brokers in turn, as ``{"step": dictionary}``."""
     return request.show_notes_and_serialize_step(
         next_restart_step(*observed_nodes_and_rolling_progress(request, "restart"))
     )
