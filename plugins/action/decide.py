@@ -27,7 +27,7 @@ _ARGUMENTS = argument_spec(DOCUMENTATION)
 
 
 class ActionModule(OncePerFleetAction):
-    """The Ansible action plugin ``decide``, which returns the next step of an operation for all hosts of the play.
+    """The Ansible action plugin ``decide``, which returns the next step of a playbook on all hosts of the play.
 
     It runs once per play.
     """

@@ -26,7 +26,7 @@ _PARTS = ("broker", "agent", "balancer")
 
 
 class ActionModule(OncePerFleetAction):
-    """The Ansible action plugin ``fleet_status``, which computes the fleet's status from evidence of its hosts.
+    """The Ansible action plugin ``fleet_status``, which computes the fleet's status from data gathered on its hosts.
 
     In another step it selects the hosts to query.
     """

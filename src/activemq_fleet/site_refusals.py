@@ -43,7 +43,7 @@ def site_playbook_refusal_findings(fleet: Fleet) -> Iterator[Finding]:
 
 
 def placeholder_of_missing_password(label: str) -> str:
-    """Return the placeholder of a password whose file ``.secrets/LABEL`` is missing.
+    """Return the text that replaces a password in an inventory while the password file ``.secrets/LABEL`` is missing.
 
     An inventory that ``activemq-fleet adopt`` wrote has this value until the file exists.
     """

@@ -76,7 +76,7 @@ DescribedRule = Rule | InventoryRule
 
 @cache
 def lint_and_inventory_rules_by_id() -> Mapping[str, DescribedRule]:
-    """Return the lint rules and the rules about an inventory, by their ids.
+    """Return the rules for rendered configuration files (lint rules) and those for the inventory, by rule id.
 
     The rule about unusable input (T000) is included.
     """
@@ -85,7 +85,7 @@ def lint_and_inventory_rules_by_id() -> Mapping[str, DescribedRule]:
 
 
 def select_rules(select: Sequence[str], ignore: Sequence[str]) -> RuleSelection:
-    """Select the rules to check: those in ``select``, or all of them, without those in ``ignore``.
+    """Return the selection of rules to check: the rules in ``select``, or else all rules, except those in ``ignore``.
 
     The options ``--select`` and ``--ignore`` of ``check`` have the same effect.
 
@@ -114,7 +114,7 @@ def check_fleet(
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
 ) -> tuple[Finding, ...]:
-    """Check the brokers of a fleet, and return all findings.
+    """Check the configuration of a fleet's brokers, and return all findings (errors, warnings and infos).
 
     The findings are sorted by host, rule and message, as ``activemq-fleet check`` reports them. Renders the
     ``activemq.xml`` of each broker, and checks topology, schemas, rules, routes, and what the playbook ``site``
@@ -273,7 +273,7 @@ def mark_findings_waived_by_comments(
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
 ) -> tuple[Finding, ...]:
-    """Return all findings about files; those that a comment in the file suppresses are marked as waived.
+    """Return all findings about XML files, with those marked as waived that a comment in the file suppresses.
 
     Findings about the comments are added. ``contents`` are the XML files by the path that findings have.
     """
@@ -306,7 +306,7 @@ def fleet_with_check_findings(
     for_site: bool = False,
     files_here: bool = False,
 ) -> Fleet:
-    """Check a fleet with its rendered files, and return the fleet with the findings of ``activemq-fleet check``.
+    """Check a fleet and its rendered activemq.xml files, and return the fleet with the findings of ``check``.
 
     They are about topology, schema, rules and routes, in the order of a report. ``documents`` are rendered activemq.xml
     by inventory name, each of which is parsed once; their trees are discarded. ``schema_of`` is called once per
@@ -352,7 +352,7 @@ def fleet_with_lint_findings(fleet: Fleet, documents: Mapping[str, XmlDocument])
 
 
 def map_hosts_and_join_errors(hosts: Iterable[_Node], make: Callable[[_Node], _Result]) -> list[_Result]:
-    """Return a list of a function's result for each host; raise one SettingsError with the problems of all hosts.
+    """Call a function for each host (broker, agent or load balancer), and return its results as a list.
 
     A host is a broker, agent or load balancer, a result such as its rendered files. ``make`` is called for all hosts;
     if it raised SettingsError, one SettingsError with the problems of all hosts is raised.

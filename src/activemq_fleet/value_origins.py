@@ -115,7 +115,7 @@ def origin_of_value(path: XmlPath, attribute: str = "", part: str = "") -> Inven
 
 
 def variable_of_rendered_attribute(path: XmlPath, attribute: str) -> str | None:
-    """Return the inventory variable in which an operator changes an attribute of a rendered element; None if unknown.
+    """Return the name of the inventory variable that sets an attribute in activemq.xml; None if no variable is known.
 
     XML fragments, which can set each attribute, are not considered.
     """
@@ -133,7 +133,7 @@ def _section_of(path: XmlPath) -> tuple[int, _Section]:
 
 
 class MatchingStartTag(NamedTuple):
-    """A start tag in an XML fragment of the inventory that may be the origin of an element which a finding reports.
+    """A start tag in a user-written XML fragment that may define the element of activemq.xml which a finding reports.
 
     ``shared_attributes`` is the number of attributes that the tag and the rendered element have in common, and
     ``line_offset`` the number of lines before the attribute, or before the tag of a whole element.
@@ -144,7 +144,7 @@ class MatchingStartTag(NamedTuple):
 
 
 def matching_start_tags(fragment: str, origin: InventoryVariablesOfValue) -> Iterator[MatchingStartTag]:
-    """Yield the start tags in an XML fragment that match the element in which a rendered value originates.
+    """Yield the start tags in a user-written XML fragment that match the element of activemq.xml in a finding.
 
     ``origin`` describes the rendered element or attribute that a finding reports.
     """
@@ -165,7 +165,7 @@ def _attribute_value(quoted: str) -> str:
 
 
 def origin_of_extra_file(path: str) -> InventoryVariablesOfValue:
-    """Return the origin (the inventory variable) of a file of ``activemq_extra_files``.
+    """Return the origin of an additional configuration file: the variable ``activemq_extra_files`` and the file's path.
 
     ``path`` is relative to the configuration tree.
     """

@@ -34,7 +34,7 @@ LinkEntry = tuple[LinkSettings, str, int]
 
 @dataclass
 class RestOfFleetFacts:
-    """The facts about the rest of a fleet on which the plan of one component (hosts planned together) depends.
+    """The links, stores and findings from the rest of the fleet that one component (hosts planned together) requires.
 
     ``stores`` maps each store to the first pair or single broker that uses it. ``findings`` are those about unknown
     ends of links, and about the hosts of the component in the inventory.
@@ -67,7 +67,7 @@ class FleetDivision:
 
 
 def component_lookup_key(host_facts: HostFactsForSeparatePlanning) -> str | None:
-    """Return the key of a host in ``FleetDivision.component_of``, which maps hosts to components (planned together).
+    """Return the key by which ``FleetDivision.component_of`` maps a host to its component (hosts planned together).
 
     The key is ``group NAME`` or ``host NAME``; None for a host that is no broker, agent or load balancer.
     """
@@ -77,7 +77,7 @@ def component_lookup_key(host_facts: HostFactsForSeparatePlanning) -> str | None
 
 
 def naming_pattern_from_other_hosts(facts: Sequence[HostFactsForSeparatePlanning]) -> str | None:
-    """Return the naming pattern for the hosts that set none: the one that the other hosts of the fleet set, or None.
+    """Return the host naming pattern that applies to hosts without one: the pattern that other hosts set, or None.
 
     The result is None if every host sets a pattern, and if no host does. Raises InputError for different patterns.
     """

@@ -90,7 +90,7 @@ class _VariablesWithTexts:
 def host_component_facts_and_variables(
     record: HostRecord, pattern: str | None
 ) -> tuple[HostFactsForSeparatePlanning, str | None]:
-    """Return the facts that assign a host to a fleet component (hosts planned together), and its variables as JSON.
+    """Return the facts that determine with which other hosts a host must be planned, and its variables as JSON text.
 
     The variables are those of a broker, agent or balancer. ``pattern`` is the naming pattern of the inventory, None
     while that is unknown. Raises InputError for a pattern that is no regular expression, for a name that no host can

@@ -42,7 +42,7 @@ class RecordWithoutHostError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class HostRecord:
-    """The record of one host in the input of the command ``plan``.
+    """One host of an inventory as the command ``plan`` reads it: its name, variables and groups.
 
     It has its ``activemq_*`` variables, and the position of the host in each of its inventory groups, from 0.
     """
@@ -98,7 +98,7 @@ def parse_inventory_host_record(json_line: str, *, cells: bool = False) -> HostR
 
 
 def read_listed_host(host: str, text: str, groups: Mapping[str, int]) -> HostRecord:
-    """Read one host of the output of ``ansible-inventory --list``, and return its record.
+    """Return the record of one host (name, variables, groups) from the output of ``ansible-inventory --list``.
 
     It is given by its name, its variables as JSON, and its position in each of its groups. Raises InputError for a
     value that is still a template.
@@ -114,7 +114,7 @@ def read_listed_host(host: str, text: str, groups: Mapping[str, int]) -> HostRec
 
 
 def positions_by_host_and_role_group(groups: Mapping[str, Iterable[str]]) -> dict[str, dict[str, int]]:
-    """Return the position, from 0, of each host in each of ROLE_GROUPS that contains it.
+    """Return the position (from 0) of each host in the inventory groups of ROLE_GROUPS, by host and group.
 
     ``groups`` are the hosts by group, in the order of the inventory.
     """

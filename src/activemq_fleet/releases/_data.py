@@ -71,7 +71,7 @@ class ReleasesAndAdvisories:
         return f"{line}.{self.lines[line].last_patch}"
 
     def release_attributes(self, line: str, version: Version, release_version: Version, text: str) -> dict[str, Any]:
-        """Return what the data files contain about a version, as attributes of :class:`Release` by name.
+        """Return the attributes of a :class:`Release`, by name, that the package's data files contain for a version.
 
         ``version`` is the one whose data is used, ``release_version`` the release's own: a patch that is newer than
         all known ones has the fixes that are published for it.
@@ -189,7 +189,7 @@ class SpringBeanClass:
         return bool(self.properties or self.since)
 
     def spans_of_property(self, name: str) -> tuple[str, ...]:
-        """Return the spans of releases in which the bean class has a property.
+        """Return the ranges of ActiveMQ releases, as texts, in which the bean's Java class has a property.
 
         The result is () if no release has it.
         """
@@ -221,7 +221,7 @@ def _parse_bean_class(entry: Mapping[str, Any], inherited: Mapping[str, Any]) ->
 
 @lru_cache(maxsize=1024)
 def bean_class_data_if_known(class_name: str) -> SpringBeanClass | None:
-    """Return what is known about a bean's Java class (releases, properties), or None for an unknown class.
+    """Return data about a Spring bean's Java class (its releases and properties) as SpringBeanClass; None if unknown.
 
     They are from bean_classes.toml, and may be those of the class's package.
     """

@@ -48,7 +48,7 @@ class SchemasInJars:
         return is_spring or namespace in {CORE, XBEAN}
 
     def has_schema_at(self, namespace: str, address: str) -> bool:
-        """Return whether the jars of an ActiveMQ release contain the schema of a namespace at an address.
+        """Return whether the jars of an ActiveMQ release contain an XML namespace's schema for the given address (URL).
 
         The address is from ``xsi:schemaLocation``.
         """
@@ -60,7 +60,7 @@ class SchemasInJars:
         return namespace == CORE and self._has_core_schema_at(address)
 
     def versionless_schema_address(self, namespace: str) -> str:
-        """Return the address, without a version, of an XML namespace's schema, or "" if the jars do not contain it.
+        """Return the versionless URL of the schema of an XML namespace, or "" if the jars do not contain the schema.
 
         The address is for ``xsi:schemaLocation``, and is valid in every release with this schema.
         """

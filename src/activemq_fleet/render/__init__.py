@@ -92,7 +92,7 @@ def render_broker(broker: Broker, *, reveal: bool = False) -> dict[str, bytes]:
 
 
 def render_broker_masked_and_revealed(broker: Broker) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """Return the rendered files of a broker twice: with masked secrets, and with revealed ones."""
+    """Return the rendered files of a broker as (masked, revealed): without and with the values of secrets."""
     return _render_broker(broker, reveal=True)
 
 
@@ -238,7 +238,7 @@ def _render_monitoring(fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]]) -
 
 
 def file_mode_of(path: str) -> int:
-    """Return the file mode of a rendered file on a host.
+    """Return the file mode (permissions) that a rendered file gets on a host, given its relative path.
 
     It is 0644 for units and files that local clients read, else 0640. A password can come into any other file by a
     variable: an option of Java, a fragment, an attribute, a URL.

@@ -20,9 +20,9 @@ _STATE_DIRECTORY_ROOT = "/var/lib/"
 
 
 def agent_files(agent: Agent, secrets: SecretRenderer) -> dict[str, bytes]:
-    """Return the content of each rendered file of an agent's host, by path, with the secrets that ``secrets`` gives.
+    """Return the content of each configuration file of a failover agent, by path; ``secrets`` renders passwords.
 
-    The secrets are values or placeholders. The agent is a program that sends events to brokers.
+    The passwords are values or placeholders. The agent is a program that sends events to brokers.
     ``mb.urls`` lists the brokers of its home pair, preferred master first.
     """
     return {

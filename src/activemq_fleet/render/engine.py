@@ -123,7 +123,7 @@ def escape_haproxy_word(value: object) -> str:
 
 
 def quote_environment_value(text: str) -> str:
-    """Return a value quoted for an environment file.
+    """Return a value in double quotes for a file of environment variables (``NAME="value"``).
 
     Sh and systemd's EnvironmentFile both read the double quotes.
     """
@@ -185,7 +185,7 @@ def _template(name: str) -> Template:
 
 
 def render_template(name: str, **context: Any) -> bytes:
-    """Render a template of this package with variables, and return the output.
+    """Render a Jinja template of activemq-fleet with variables, and return the result as bytes.
 
     The output is UTF-8 bytes; an undefined name raises.
     """

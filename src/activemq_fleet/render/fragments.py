@@ -54,7 +54,7 @@ class _FragmentPlace:
     position: int
 
     def settings_error(self, problem: str) -> SettingsError:
-        """Return an error about this fragment; ``problem`` continues the sentence after the fragment's position."""
+        """Return an error about this entry of ``activemq_xml_fragments``; ``problem`` is the text after its index."""
         return SettingsError.of_host(self.host, f"in activemq_xml_fragments[{self.position}]{problem}")
 
 

@@ -16,7 +16,7 @@ from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 
 @dataclass(frozen=True, slots=True)
 class SecretRenderer:
-    """A renderer of the secrets in the files of one host: as their values, or as placeholders ``@variable@``.
+    """Renders passwords and other secrets in one host's files: as their values, or as placeholders ``@variable@``.
 
     It gives the values with ``reveal``, else ``@variable@``. Errors name ``host``.
     """

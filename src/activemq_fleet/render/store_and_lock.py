@@ -98,7 +98,7 @@ def default_guarded_broker_lock_intervals_ms(release: Release) -> tuple[int, int
 
 
 def io_exception_handler_element(broker: Broker) -> XmlElement | None:
-    """Return the element that handles errors of a broker's store, or None for the default of the release."""
+    """Return the activemq.xml element that handles I/O errors of a broker's store; None for the default."""
     lease = broker.release.lease_exception_handler
     if broker.ha_profile.has_database_lease and lease:
         # With the default a database without room is passed over, because its message has "space", and MQTT clients

@@ -55,7 +55,7 @@ class SvgChart(SvgCanvas):
         self.add_text(css, x, y, text, anchor)
 
     def add_row_name(self, y: float, name: str, note: str = "", kind: str = "host") -> None:
-        """Add the name of a row, such as a host, to the timeline chart, to the left of the scale.
+        """Add the label of a row, such as a host name, to the timeline chart, to the left of the time axis.
 
         The note is below it. A long name is shortened.
         """
@@ -73,10 +73,9 @@ class SvgChart(SvgCanvas):
         self.add_rect(kind, x, self.height, max(1.0, self.horizontal_position(ended) - x), height, tooltip)
 
     def add_pair_name(self, name: str) -> float:
-        """Add the name of a pair of brokers to the chart.
+        """Add the name of a broker pair to the timeline chart, and return the vertical position of the name.
 
-        It is above the rows of its hosts. The vertical position of the name is returned, for
-        ``add_vertical_mark_through_rows_of_pair``.
+        It is above the rows of its hosts. The position is for ``add_vertical_mark_through_rows_of_pair``.
         """
         self.add_row_name(self.height + 12, name, kind="pair")
         self._end_of_last_number = 0.0

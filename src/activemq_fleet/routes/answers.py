@@ -67,7 +67,7 @@ class MessageReachAnswer:
 
     @property
     def arrives_for_every_bridge_choice(self) -> bool:
-        """Whether messages always reach the consumer, whichever of the possible next brokers each broker chooses."""
+        """Whether a message reaches the consumer over every route that the brokers may choose for it."""
         return self.outcome == "reaches"
 
 
@@ -183,7 +183,7 @@ class Routes:
         return reasons.no_bridges_sentence(source, target) + (f": {nearest[1].refusal_sentence}" if nearest else "")
 
     def path(self, source: str, target: str, *, down: str | None = None) -> tuple[Hop, ...]:
-        """Return the shortest route of a message between two brokers, as bridges.
+        """Return the shortest route of a message between two brokers, as a tuple of bridges; empty without a route.
 
         They are in the order in which the message passes them.
         """
@@ -203,7 +203,7 @@ class Routes:
         )
 
     def routes_lost_without(self, host: str) -> Iterator[RoutesFromSourceLostWithoutBroker]:
-        """Yield for each source the routes on which only the broker of ``host`` carries messages, if there are any.
+        """Yield for each source broker the routes of messages that are lost while the broker of ``host`` is down.
 
         The messages from the source to each target arrive with all brokers up, and not without this broker.
         """

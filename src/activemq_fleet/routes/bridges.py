@@ -65,7 +65,7 @@ def has_network_connector_fragments(broker: Broker) -> bool:
 def network_connectors_of_brokers_with_fragments(
     fleet: Fleet, documents: Mapping[str, XmlDocument]
 ) -> dict[str, tuple[NetworkConnector, ...]]:
-    """Return all networkConnectors of the brokers whose XML fragments add or change networkConnectors, by host.
+    """Return by host the networkConnectors of each broker whose user-written XML fragments add or change any.
 
     They are read from the broker's activemq.xml in ``documents``. Raises InputError for a document that is no XML,
     or of a host that is no broker.
@@ -119,7 +119,7 @@ class NetworkWithAtMostOneBrokerDown:
 
     @cached_property
     def vertex_number_by_pair(self) -> dict[str, int]:
-        """The number of each pair's vertex in the graph of bridges (``shape``), by name of the pair.
+        """The numbers of the vertices in the graph of network bridges (``shape``), by the name of the pair.
 
         A broker without a peer counts as a pair.
         """
@@ -149,7 +149,7 @@ _PeersAndRefusals = tuple[tuple[Broker, ConnectionRefusal | None], ...]
 
 
 class ConnectorPeerLookup:
-    """The brokers of a fleet to which networkConnectors connect, by their addresses or by multicast discovery."""
+    """A lookup of the brokers to which a networkConnector connects, by addresses or by multicast discovery."""
 
     def __init__(self, brokers: Sequence[Broker], brokers_by_address: BrokersByAddress) -> None:
         self._brokers_by_address = brokers_by_address
@@ -162,7 +162,7 @@ class ConnectorPeerLookup:
                     self._listeners_by_multicast_group.setdefault(group, []).append(BrokerListener(broker, connector))
 
     def peers_and_refusals(self, connector: NetworkConnector, client_tls: ClientTlsSettings) -> _PeersAndRefusals:
-        """Return the brokers that a connector finds, each with the reason why it refuses the connection, or None.
+        """Return the brokers to which a networkConnector leads, with the reason why each refuses it, or None.
 
         ``client_tls`` are the settings of the broker that has the connector.
         """

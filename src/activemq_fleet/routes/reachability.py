@@ -46,7 +46,7 @@ class BridgeEdge(NamedTuple):
 
 @dataclass(frozen=True)
 class BridgeGraph:
-    """A graph of the bridges between pairs of brokers, with one vertex for each pair, called a broker here.
+    """A graph of the network bridges, with one vertex, called broker, for each pair or single broker.
 
     A broker is a number from 0, and a set of brokers an int used as a bit set. ``replays``: brokers that send a message
     back to its sender when no consumer is left (replayWhenNoConsumers). ``merges``: brokers whose bridges merge all
@@ -96,7 +96,7 @@ class BridgeGraph:
 
     @cached_property
     def multi_peer_demand_source_masks_by_broker(self) -> tuple[int, ...]:
-        """For each broker, the bit mask of the brokers whose demand (subscriptions) it receives from several peers.
+        """For each broker, the bit mask of the brokers whose consumer subscriptions two or more peers forward to it.
 
         Messages to such a broker can go over each of these peers: their route forks.
         """
@@ -173,7 +173,7 @@ class BridgeGraph:
         return tuple(map(tuple, sources_by_target))
 
     def demand_hops_by_broker(self, consumer_broker: int, avoided_broker: int = -1) -> dict[int, int]:
-        """Return for each broker how many bridges the subscription of a consumer must at least cross to reach it.
+        """Return for each broker the minimum number of bridges that a consumer's subscription crosses to reach it.
 
         Brokers are numbers. A broker that the subscription (demand) does not reach is left out. Paths through
         ``avoided_broker`` are ignored.

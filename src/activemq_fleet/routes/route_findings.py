@@ -37,9 +37,9 @@ _MAXIMUM_STATES_PER_PAIR = 500
 
 
 def route_findings(routes: Routes) -> tuple[Finding, ...]:
-    """Return findings about the routes of messages between the brokers of a fleet.
+    """Return findings about brokers that messages of other brokers do not reach, and about links without messages.
 
-    They are about brokers that messages do not reach, and bridges that carry no messages. Their rules are R001 to R004.
+    Their rules are R001 to R004.
     """
     return tuple(_route_findings(routes))
 

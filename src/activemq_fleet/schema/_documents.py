@@ -120,7 +120,7 @@ def has_utf_32_byte_order_mark(document: bytes) -> bool:
 
 
 def utf_16_encoding(document: bytes) -> str:
-    """Return the UTF-16 encoding of an XML document, or "" for a document in any other encoding.
+    """Return the name of the UTF-16 encoding in which an XML document is written, or "" for any other encoding.
 
     The encoding is ``utf-16-le`` or ``utf-16-be``.
     """

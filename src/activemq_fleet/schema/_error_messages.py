@@ -77,7 +77,7 @@ class SchemaErrorExplainer:
     def explain_problems(
         self, document: bytes, root: etree._Element, misplaced_elements: Iterable[etree._Element]
     ) -> tuple[SchemaProblem, ...]:
-        """Explain why an XML document is invalid against the schema: return its problems, sorted by position.
+        """Return the reasons why an XML document is invalid against ``activemq.xsd``, sorted by line and column.
 
         At most 50 problems are returned.
         """

@@ -52,7 +52,7 @@ class XmlPositions:
         return (1, 1) if begin is None else self._position_at(begin)
 
     def attribute_position(self, element: etree._Element, name: str) -> SourcePosition:
-        """Return the position of the name of an XML element's attribute.
+        """Return the line and column of an attribute's name in an XML document, given its element.
 
         Without such an attribute, it is the position of the element.
         """
@@ -60,7 +60,7 @@ class XmlPositions:
         return self._position_at(match.start(1)) if match else self.element_position(element)
 
     def value_position(self, element: etree._Element, name: str, part: str = "") -> SourcePosition:
-        """Return the position of a part of an XML attribute's value.
+        """Return the line and column of a part of an XML attribute's value in the document.
 
         Without ``part``, it is the position of the attribute.
         """

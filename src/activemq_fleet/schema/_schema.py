@@ -113,7 +113,7 @@ class CompiledActivemqXsd:
             return False
 
     def accepts(self, root: etree._Element) -> bool:
-        """Return whether the schema accepts a parsed XML document, given its root element."""
+        """Return whether the release's schema (``activemq.xsd``) accepts an XML document, given its root element."""
         if root.tag not in ROOTS or self._foreign_children(root):
             return False
         return self._compiled.validate(_replace_foreign_elements(root))

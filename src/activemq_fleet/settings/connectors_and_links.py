@@ -156,7 +156,7 @@ class ImmutableSettingsBase(BaseModel):
 
 
 class SplitTtl(ImmutableSettingsBase):
-    """Separate (split) network TTLs for the demand of consumers and for messages.
+    """Separate TTLs of a network link for consumers' subscriptions and for messages (consumerTTL and messageTTL).
 
     Each is the number of bridges that they may cross. ActiveMQ has them from 5.9 on (AMQ-4607). A limit of -1 means no
     limit.

@@ -16,7 +16,7 @@ class UndecryptedVaultValue:
 
 
 def may_equal(first: object, second: object) -> bool:
-    """Return whether two values, of which each may be encrypted, may be equal.
+    """Return whether two values of a setting may be equal, where Ansible Vault may have encrypted one or both.
 
     The result is False only for two values that are known to differ. A password that was encrypted twice has two
     ciphertexts.

@@ -6,7 +6,7 @@ from importlib.resources import files
 
 
 def read_json_schema_text(yaml_file_kind: str) -> str:
-    """Return the JSON Schema of ``inventory`` files, or of ``variables`` files in group_vars and host_vars, as text.
+    """Return as text the JSON Schema of Ansible inventory files or of variable files (group_vars and host_vars).
 
     ``yaml_file_kind`` is ``inventory`` or ``variables``.
     """

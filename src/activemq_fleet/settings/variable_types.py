@@ -141,7 +141,7 @@ class MatchingTextValidator:
         self._may_be_secret = may_be_secret
 
     def check_matches(self, text: str) -> str:
-        """Check that a text matches the regular expression, and return it unchanged.
+        """Check that a text matches the validator's regular expression, and return the text unchanged.
 
         It must match as a whole. Raise ValueError if it does not, and for texts that ``check_literal_text`` rejects.
         """
@@ -151,7 +151,7 @@ class MatchingTextValidator:
         return check_literal_text(text)
 
     def check_number_matches_pattern(self, value: Any) -> Any:
-        """Check that a number matches this regular expression when it is converted to text, and return it unchanged.
+        """Check that a number, as text, matches the validator's regular expression, and return the number unchanged.
 
         Raise ValueError if it does not match. A value that is no number is not checked.
         """

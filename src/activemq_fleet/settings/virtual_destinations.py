@@ -25,7 +25,7 @@ class ForwardTarget(NamedDestination):
     NOT_WRITTEN: ClassVar[frozenset[str]] = frozenset({"name", "selector"})
 
     def xml_element_name(self) -> str:
-        """Return the name of a forward target's XML element: ``queue``, ``topic`` or ``filteredDestination``.
+        """Return the element name of a composite destination's target: ``queue``, ``topic``, ``filteredDestination``.
 
         It is ``filteredDestination`` if the forward target has a selector.
         """

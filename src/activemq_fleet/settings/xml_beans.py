@@ -69,7 +69,7 @@ class XmlBean(BaseModel):
 
 
 class BeanWithForbiddenKeys(XmlBean):
-    """A bean (settings of one XML element) that rejects the keys whose XML attributes another variable sets.
+    """The settings of one XML element; keys for attributes that another inventory variable sets are rejected.
 
     ``REFUSED`` maps each of these keys to a text that names the variable to use instead.
     """
@@ -192,7 +192,7 @@ class DestinationPatternBean(XmlBean):
 
 
 def bean_to_xml(bean: XmlBean, release: Release) -> XmlElement | None:
-    """Return a settings bean as an element of activemq.xml, without attributes that an ActiveMQ release lacks.
+    """Return settings as the element of activemq.xml that they describe, without attributes unknown to the release.
 
     Its children are in schema order. The result is None if the release does not have the element.
     ``find_missing_features`` returns what is left out.

@@ -21,7 +21,7 @@ _LIMITS = ("memory_limit", "store_limit", "temp_limit")
 
 
 class HostXmlElementSettings(BaseModel):
-    """The settings of a host whose values describe XML elements of activemq.xml.
+    """The ``activemq_*`` settings of a host that are rendered as XML elements of activemq.xml.
 
     It is a base class of ``HostSettings``.
     """

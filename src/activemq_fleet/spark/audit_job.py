@@ -61,7 +61,7 @@ def audit(
     skew: timedelta = SKEW,
     scraped: ScrapedAvailability | None = None,
 ) -> AuditResult:
-    """Audit collected logs and journals, and write the result to an output path.
+    """Audit collected broker logs and agents' event journals in Spark, and write the result to an output path.
 
     Writes datasets and the report, and returns the result. ``logs`` is a directory as the playbook collect writes it;
     ``out`` is replaced in one step, or stays as it was. ``inventory_hosts`` replace a missing host.json; a broker of it

@@ -128,7 +128,7 @@ class AtomicJobOutput:
         ordered: bool = False,
         files: int | None = None,
     ) -> tuple[list[Any], DataFrame]:
-        """Run a task with a data frame's ``mapInArrow``, and write the dataset rows that the task yields.
+        """Run a task in Spark on a data frame's rows, and write the dataset rows that it yields to the job's output.
 
         Returns (results, frame): the other objects that the task yields, those for the driver as a list, and those for
         the next stage as a frame of OBJECTS, which with ``keep`` is kept until the output is closed. ``map_in_arrow``
@@ -160,12 +160,12 @@ class AtomicJobOutput:
         return task_objects, frame.where("key IS NOT NULL").select(*OBJECTS.names)
 
     def cache_until_closed(self, frame: DataFrame) -> DataFrame:
-        """Cache a data frame with Spark until the datasets of this job are closed, and return it."""
+        """Cache a data frame with Spark until the job closes its output, and return the data frame."""
         self._cached_frames.append(frame.persist())
         return frame
 
     def write_empty_dataset(self, name: str) -> None:
-        """Write a dataset without rows."""
+        """Write a dataset of the given name to the job's output, without any rows."""
         directory = self._workers_directory()
         if directory is not None:
             self._record_parts(directory, name, [])
@@ -230,7 +230,7 @@ class AtomicJobOutput:
         return self._rows
 
     def read_written_dataset(self, name: str) -> DataFrame:
-        """Return a dataset that this job has written, read from its files."""
+        """Return a DataFrame that reads the files of a dataset which this Spark job has written."""
         return self._spark.read.schema(SCHEMAS[name]).parquet(
             *map(uri_with_escaped_wildcards, self._target.paths_of_written_dataset(name))
         )

@@ -76,7 +76,7 @@ class AgentJournalContents:
 
     @property
     def first_record_time_in_agent_journals(self) -> datetime | None:
-        """The time of the first record in any agent's journal; None without records."""
+        """The time of the first record in the collected event journals of all agents; None without records."""
         return min((summary.first for summary in self.files if summary.first is not None), default=None)
 
     @property
@@ -114,7 +114,7 @@ def read_agent_event_journals(
 def judge_and_write_event_deliveries(
     output: AtomicJobOutput, journals: AgentJournalContents, times: ReportPeriod, horizons: EvidenceEnds | None
 ) -> tuple[EventFigures, list[AgentJournalGap]]:
-    """Determine whether the events in the agents' journals were delivered, write that, and return (figures, gaps).
+    """Determine whether the events in agents' journals were delivered, write the results, and return (figures, gaps).
 
     An event is delivered to its subscribers. Writes the verdicts to ``output`` as the datasets ``deliveries`` and
     ``messages``. Returns (figures, gaps): the figures of all events, and the list of the journals' gaps. ``times`` is

@@ -50,7 +50,7 @@ _SMALL_FILES = {"spark.sql.files.openCostInBytes": str(32 << 10), "spark.sql.fil
 
 
 def report_drift(spark: SparkSession, planned: str, collected: str, out: str) -> FleetDrift:
-    """Report the drift of a fleet: the differences between planned and collected configuration files.
+    """Compare planned with collected configuration files of a fleet in Spark, and return the differences (drift).
 
     Writes the dataset ``drift`` and drift.json to ``out``, and returns the result. ``planned`` is the output of
     ``plan`` or ``render``, ``collected`` that of the playbook collect. Raises InputError for a path that holds neither.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def reusable_plan_path(spark: SparkSession, out: str, since: str | None) -> str | None:
-    """Return the path of the earlier plan to reuse: ``since``, or else ``out`` if it holds a plan; None if not.
+    """Return the output path of an earlier ``plan`` to reuse: ``since``, or else ``out`` if it holds a plan, or None.
 
     Raises InputError for a ``since`` that is no plan.
     """
@@ -100,7 +100,7 @@ class EarlierPlanOutput:
 
 
 def count_blocking_findings_and_withheld_brokers(spark: SparkSession, plan_path: str) -> tuple[int, int]:
-    """Return the number of a plan's blocking findings, and the number of brokers whose files the plan withholds.
+    """Return the numbers of blocking findings in a plan, and of brokers for which the plan contains no files.
 
     ``plan_path`` is the output of a job ``plan``. The plan withholds all files of a broker with errors.
     """

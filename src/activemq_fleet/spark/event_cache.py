@@ -55,7 +55,7 @@ def _is_read_by_spark(name: str) -> bool:
 
 
 class CollectedFiles:
-    """The collected files below a directory at the beginning of an audit: their fingerprints, and their first bytes.
+    """The collected files of an audit at its beginning: each file's fingerprint (inode, size, ctime) and first bytes.
 
     They show whether a file was replaced during the audit, so that some of its records may have been read twice.
     """
@@ -66,7 +66,7 @@ class CollectedFiles:
         self._beginnings = {path: self._beginning(path) for path in fingerprints}
 
     def replaced_file(self) -> str | None:
-        """Return the relative path of a file that was replaced since then; None without such a file.
+        """Return the relative path of a file that was replaced since the audit began; None if no file was.
 
         A file that is absent, has become shorter, or begins with other bytes, counts as replaced. A longer version of
         the same file does not, even if it is a new file under the same name, as ``rsync`` writes it.
@@ -138,7 +138,7 @@ class EventCache:
             self._hosts.clear()  # an unreadable ledger, such as one of an earlier release, is built again
 
     def unchanged_hosts(self, fingerprints: Mapping[str, str]) -> dict[str, CachedHost]:
-        """Return the cached hosts whose log files have not changed since the cache was written, by name.
+        """Return the hosts (by name) whose log files have not changed since their log events were written to the cache.
 
         ``fingerprints`` are the current fingerprints of hosts, by name (see ``cached_events_fingerprint``).
         """

@@ -31,7 +31,7 @@ class FilePartitions:
 def partition_files_read_as_one_row(
     files: Sequence[InputFile], is_one_row_file: Callable[[InputFile], bool], concurrent_tasks: int = 1
 ) -> FilePartitions:
-    """Select the files that Spark reads as one row, and return partitions of them of about equal size.
+    """Return the input files that Spark reads as one row each, divided into partitions of about equal size.
 
     ``is_one_row_file`` returns whether a file is one of them; files that are read line by line are in no partition.
     ``files`` are sorted by host and name.
@@ -63,7 +63,7 @@ def _unpacked_size(file: InputFile) -> int:
 
 
 def partition_indexes(sizes: Sequence[int], concurrent_tasks: int = 1) -> list[int]:
-    """Return the index of the partition to which each file is assigned, given the sizes of the files in bytes.
+    """Return for each input file the index of the Spark partition that reads it, given the files' sizes in bytes.
 
     Neighbours are together, and partitions are of about equal size. A partition is a task, and in the end a file of the
     dataset: it has 128 MB of logs while that gives no more than 64 partitions, and 2 GB at most, which become some 150

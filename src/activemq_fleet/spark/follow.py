@@ -97,7 +97,7 @@ class _Watch:
         self.update_fingerprints()
 
     def update_fingerprints(self) -> None:
-        """Update the fingerprints (inode, size, ctime) of all watched files.
+        """Read the fingerprints (inode, size, ctime) of the watched log files again.
 
         The time is noted if any has changed.
         """
@@ -108,7 +108,7 @@ class _Watch:
             self.fingerprints, self._changed = fingerprints, now
 
     def record_audit(self, fingerprints: Mapping[str, FileFingerprint]) -> None:
-        """Record that an audit of the watched files was written, so that none is due before a file changes.
+        """Record the state of the log files that an audit has read, so that the next audit is due only after a change.
 
         ``fingerprints`` are those of the files that it read. The idle time begins again.
         """
@@ -116,7 +116,7 @@ class _Watch:
         self._since = self._changed = time.monotonic()
 
     def is_audit_due(self) -> bool:
-        """Return whether a new audit of the watched files is due, because they have changed.
+        """Return whether the watched log files have changed so that they must be audited again.
 
         It is due if files changed since the last audit, and either no file has changed for ``quiet`` seconds, or the
         first of these changes is LONGEST_WAIT_SECONDS old.
@@ -126,7 +126,7 @@ class _Watch:
         return self.fingerprints != self._published and is_ripe
 
     def are_watched_files_idle(self, seconds: float) -> bool:
-        """Return whether the watched files have been idle (unchanged) for a number of seconds.
+        """Return whether the log files that a continuous audit watches have been unchanged for a number of seconds.
 
         The last audit must include all changes.
         """

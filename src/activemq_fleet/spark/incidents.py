@@ -89,7 +89,7 @@ class _PairSummary:
 
 @dataclass(slots=True)
 class AuditIncidentFigures:
-    """The figures about all incidents, for the report of an audit.
+    """The figures in an audit's report about incidents, bridges, unexplained log records and hosts' states.
 
     There are figures of incidents, bridges and unexplained records, and the spans of all hosts' states.
     """

@@ -23,7 +23,7 @@ _SPECIAL_FILE_KINDS = (
 
 
 def check_no_outside_links(path: str) -> None:
-    """Check that no link in an input directory leads outside of it.
+    """Check that no symbolic link in an input directory leads outside of the directory.
 
     Raises InputError if one does. A FIFO, a socket or a device is an error, too. Links to what lies in the directory
     itself are followed, but not two links to directories one below the other, which could go round. Does nothing for a

@@ -110,7 +110,7 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class AuditInputs:
-    """The input files of an audit, and their hosts.
+    """The collected files that an audit of broker logs reads, and the hosts that they were collected from.
 
     The files are below the URI ``root``, sorted by host and name; the hosts are by name. ``problems`` are lines for the
     user about files and hosts. ``agent_hosts``: the inventory's hosts by the names of their agents. ``empty_files`` are
@@ -125,14 +125,14 @@ class AuditInputs:
     empty_files: tuple[InputFile, ...] = ()
 
     def files_of_kind(self, kind: FileKind) -> tuple[InputFile, ...]:
-        """Return the input files of the audit that have one kind, such as ``log`` or ``journal``.
+        """Return the collected files of one kind, such as ``log`` or ``journal``, from the input of an audit.
 
         They are sorted by host and name.
         """
         return tuple(file for file in self.files if file.kind == kind)
 
     def log_files_by_host(self) -> dict[str, HostLogFiles]:
-        """Return the log files of each host of which a log is read, including the files that are not read."""
+        """Return the log files of each host with at least one log to read, with empty and omitted files, by host."""
         names = {file.host: dict[str, None]() for file in self.files_of_kind("log")}
         unusable: dict[str, list[str]] = {}
         for file in (*self.files, *self.empty_files):
@@ -156,7 +156,7 @@ class AuditInputs:
 def list_audit_inputs(
     spark: SparkSession, logs: str, inventory_hosts: Mapping[str, AuditedHost] | None = None
 ) -> AuditInputs:
-    """List the input files of an audit, and return them with their hosts.
+    """List the collected files that an audit of broker logs reads, and return them with their hosts as AuditInputs.
 
     They are below ``logs``. Runs one small Spark job. ``inventory_hosts`` replace a missing host.json. Raises
     InputError when there is neither a log nor a journal, when ``logs`` is the directory of one host, and for a link
@@ -183,7 +183,7 @@ def inputs_from_files(
     inventory_hosts: Mapping[str, AuditedHost] | None,
     empty_files: tuple[InputFile, ...] = (),
 ) -> AuditInputs:
-    """Return the inputs of an audit (hosts and their collected files), given the files.
+    """Return the input of an audit of broker logs: the given files with the data of the hosts that they come from.
 
     ``contents`` are those of host.json and operations.jsonl, by host and file name. ``inventory_hosts`` replace a
     missing host.json.
@@ -213,7 +213,7 @@ def inputs_from_files(
 def add_hosts_and_list_input_gaps(
     inputs: AuditInputs, inventory_hosts: Mapping[str, AuditedHost] | None
 ) -> tuple[AuditInputs, list[InputGap]]:
-    """Return (inputs, gaps): an audit's inputs with an inventory's hosts added, and a list of gaps in the inputs.
+    """Add an inventory's hosts to an audit's input, and return (input, gaps), where gaps are missing or unread files.
 
     Brokers that only the inventory has are added. There is a gap for each host without log and journal, for each file
     that ``collect`` omitted, for each empty gzip file, for each systemd journal that is too large, and for each file
@@ -282,7 +282,7 @@ def input_summary(inputs: AuditInputs) -> AuditInputSummary:
 
 
 def binary_files_dataframe(spark: SparkSession, paths: Sequence[str], **options: str) -> DataFrame:
-    """Return a DataFrame with which Spark reads binary files, with one row for each file.
+    """Return a Spark DataFrame with one row for each file at the given paths, with the file's content as bytes.
 
     Its columns are path, modificationTime, length and content.
     """

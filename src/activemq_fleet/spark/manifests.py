@@ -82,7 +82,7 @@ class HadoopTarget:
         self._read_text_files: dict[str, str] = {}
 
     def check_output_replaceable(self, kind: str) -> None:
-        """Check that a job's output may replace the content of the output path; raise InputError if not.
+        """Raise InputError if the output path has content that is not an earlier result of the same kind of job.
 
         It must be absent, empty, or an earlier result of the job ``kind``.
         """
@@ -98,13 +98,13 @@ class HadoopTarget:
         self._earlier_manifest = parse_and_check_manifest(self.out, kind, text)
 
     def create_staging_directory_if_local(self) -> None:
-        """Do nothing, because an object store and HDFS need no directory before a job writes files.
+        """Do nothing: a job's output in an object store or HDFS requires no staging directory.
 
         ``LocalTarget`` creates and locks a staging directory.
         """
 
     def dataset_uri(self, name: str) -> str:
-        """Return the URI of a dataset's directory below the output path.
+        """Return the URI of the directory below the job's output path to which a dataset is written.
 
         It may hold files of earlier runs.
         """
@@ -115,7 +115,7 @@ class HadoopTarget:
         return path
 
     def check_row_count_if_local(self, name: str, rows: int) -> None:
-        """Do nothing, because in an object store or in HDFS all executors write a dataset's rows to the same place.
+        """Do nothing: all Spark executors write to the same object store or HDFS, so the row count needs no check.
 
         ``LocalTarget`` checks that no rows are on the disks of other machines.
         """
@@ -152,14 +152,14 @@ class HadoopTarget:
         _append_text(self._spark, f"{self.out}/{MANIFEST}", json_text({**manifest, "run": run, "files": files}))
 
     def delete_staging_directory_if_local(self) -> None:
-        """Delete no staging directory, because an output in an object store or HDFS has none.
+        """Do nothing: a job's output in an object store or HDFS has no staging directory to delete.
 
         Uncommitted files stay at the output path; readers ignore files that the manifest does not list.
         """
 
 
 def files_listed_in_manifest(spark: SparkSession, out: str, name: str) -> list[str]:
-    """Return the files of a dataset that the newest manifest of an output lists.
+    """Return the paths of a dataset's files that the newest manifest of a job's output directory lists.
 
     Raises InputError without a manifest.
     """

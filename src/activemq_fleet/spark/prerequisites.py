@@ -48,7 +48,7 @@ def require_supported_java_home() -> Path:
 
 
 def check_local_archives_exist(archives: Iterable[str]) -> None:
-    """Check that the local files of archives exist, and raise SparkProblem if one does not."""
+    """Check that local archives of Python environments for Spark exist, and raise SparkProblem if one does not."""
     for archive in archives:
         file = local_path(archive.rpartition("#")[0])
         if file is not None and not file.is_file():

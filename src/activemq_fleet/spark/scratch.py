@@ -25,7 +25,7 @@ class ScratchDirectory:
 
     @property
     def spark_log_text(self) -> str:
-        """The text that Spark has written to its log so far; empty without a log."""
+        """The text of Spark's log file so far; empty if the file does not exist or is unreadable."""
         try:
             return (self.path / _LOG).read_text(errors="replace")
         except OSError:

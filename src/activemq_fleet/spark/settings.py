@@ -106,7 +106,7 @@ def python_interpreter_path_in_archive(options: SessionOptions) -> str:
 
 
 def spark_settings(options: SessionOptions, master: str | None, scratch: Path) -> dict[str, str]:
-    """Return the settings for a new Spark session.
+    """Return the Spark settings (``spark.*``) with which a new session is created, by name.
 
     This process starts Spark; temporary files go below the directory ``scratch``.
     """
@@ -158,7 +158,7 @@ def temporary_settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterat
 
 
 def shuffle_settings(spark: SparkSession, inputs: AuditInputs) -> dict[str, str]:
-    """Return Spark's shuffle settings that fit the size of the input.
+    """Return settings for the number of Spark's shuffle partitions that fits the size of an audit's input files.
 
     The number of shuffle partitions is 4, and one more for each 16 MiB. Empty when ``spark.sql.shuffle.partitions`` is
     set already. Spark does not coalesce partitions of cached data. With at most 16 MiB on local Spark there is one

@@ -34,7 +34,7 @@ class LocalTarget:
         self._lock = -1
 
     def check_output_replaceable(self, kind: str) -> None:
-        """Check that a job's output may replace the content of the output path; raise InputError if not.
+        """Raise InputError if the output path has content that is not an earlier result of the same kind of job.
 
         It must be absent, empty, or an earlier result of the job ``kind``.
         """
@@ -111,7 +111,7 @@ class LocalTarget:
         return [str(self.staged / name)]
 
     def add_text_file_to_commit(self, name: str, text: str) -> None:
-        """Write a text file, such as ``audit.json``, to the staging directory, which the next ``commit`` publishes.
+        """Write a text file, such as ``audit.json``, to the staging directory, which ``commit`` moves to the output.
 
         The file ``name`` is next to the datasets.
         """

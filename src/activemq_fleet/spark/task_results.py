@@ -113,7 +113,7 @@ def unpickle_objects(batches: Iterable[pa.RecordBatch]) -> Iterator[KeyedObject]
 
 
 def repartition_by_key(objects: DataFrame, partitions: int | None = None) -> DataFrame:
-    """Repartition the objects that Spark tasks yielded, so that one partition has all objects of a key.
+    """Return pickled objects of Spark tasks, repartitioned so that all objects with the same key are in one partition.
 
     The objects are pickled; they are sorted by key and place.
     """
@@ -124,7 +124,7 @@ def repartition_by_key(objects: DataFrame, partitions: int | None = None) -> Dat
 def make_file_writing_task(
     task: Task, directory: Path, schemas: Mapping[str, pa.Schema], order: Mapping[str, Sequence[str]]
 ) -> Task:
-    """Make a task for Spark that writes the dataset rows of another task to files.
+    """Wrap a Spark task so that it writes its dataset rows to Parquet files instead of yielding them.
 
     The files are in ``directory/DATASET``. The task yields a WrittenPart for each file. ``order`` has the columns that
     each row group is sorted by; without them rows stay in the order of the task.
@@ -156,7 +156,7 @@ def make_file_writing_task(
 
 
 def make_objects_and_rows_task(task: Task, schemas: Mapping[str, pa.Schema]) -> Callable[[Batches], Batches]:
-    """Make a Spark task that yields the objects and dataset rows of another task in separate columns of a data frame.
+    """Wrap a Spark task so that its objects and its dataset rows are in separate columns of one data frame.
 
     It is for ``mapInArrow``. Objects are in pickled form; the rows of each dataset are in a struct column.
     """
@@ -259,7 +259,7 @@ class _ParquetPart:
         return WrittenPart(self._dataset, self._path.name, self._rows, self.label)
 
     def close_without_flush(self) -> None:
-        """Close a Parquet file without the rows that wait for the next row group, such as after an error."""
+        """Close a Parquet file without writing the buffered rows of its next row group, such as after an error."""
         self._close_writer()
 
     def _close_writer(self) -> None:

@@ -35,7 +35,7 @@ def less_frequent_garbage_collection() -> Iterator[None]:
 
 
 def check_package_on_workers(spark: SparkSession) -> None:
-    """Check that the Python of Spark's workers has this version of this package.
+    """Check that the Python of Spark's workers has activemq-fleet in the same version as this process.
 
     Raises SparkProblem when an executor lacks the package, or has another version of it.
     """

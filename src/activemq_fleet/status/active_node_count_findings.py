@@ -11,7 +11,7 @@ from activemq_fleet.topology import Broker, Fleet
 
 
 def active_node_findings(pair: PairState[BrokerStatus], fleet: Fleet) -> Iterator[Finding]:
-    """Yield findings about which nodes of a pair serve clients and write: two, none, one without a standby, an old one.
+    """Yield findings about a pair with two active nodes, no active node, no standby, or an outdated active node.
 
     ``pair`` has the nodes that were queried. A broker without a peer is checked, too.
     """
@@ -135,7 +135,7 @@ def kill_command(row: BrokerStatus, broker: Broker) -> str:
 
 
 def different_stores_message(stores: Mapping[str, str | None]) -> str:
-    """Return a message that the active brokers of a pair use different stores.
+    """Return a part of an error message: that the active brokers of a pair use different store directories.
 
     ``stores`` are their store directories by host; None for a broker without one.
     """

@@ -113,7 +113,7 @@ class PortHolder(_EvidencePart):
 
     @property
     def port_holder_text(self) -> str:
-        """A text about the process that holds the port."""
+        """The program and pid of the process that listens on the port, as text."""
         return describe_port_holder(self.pid, self.program)
 
 
@@ -125,14 +125,14 @@ class WatchdogUnit(_EvidencePart):
 
 
 class LoggedRecord(_EvidencePart):
-    """A record of a broker's log about links, or a warning."""
+    """A record (level and message) of a broker's log: a warning, or a record about network links."""
 
     level: Text
     message: Text
 
 
 class BreakingBridge(_EvidencePart):
-    """A bridge that breaks repeatedly, each time soon after it came up; ``flapping_bridges`` describes the values."""
+    """A network bridge that breaks repeatedly soon after it is established, as ``flapping_bridges`` describes it."""
 
     peer: Text
     count: Number
@@ -140,7 +140,7 @@ class BreakingBridge(_EvidencePart):
 
 
 class BrokerStatusEvidence(_EvidencePart):
-    """The evidence about a broker that the module ``host_status`` returns; ``gather_broker_status`` describes it.
+    """The status of a broker, as the module ``host_status`` returns it (see ``gather_broker_status``).
 
     The state is None if the host cannot determine it, for the reason ``how``.
     """
@@ -177,7 +177,7 @@ class BrokerStatusEvidence(_EvidencePart):
 
 
 class AgentStore(_EvidencePart):
-    """The numbers of events and bytes in an agent's outbox and inbox, and the age of the oldest event in seconds."""
+    """The numbers of events in an agent's outbox and inbox, the outbox's bytes and the oldest event's age (seconds)."""
 
     outbox_rows: Number | None = None
     outbox_bytes: Number | None = None
@@ -187,7 +187,7 @@ class AgentStore(_EvidencePart):
 
 
 class AgentStatusEvidence(_EvidencePart):
-    """The evidence about an agent that the module ``host_status`` returns; ``gather_agent_status`` describes it."""
+    """The status of a failover agent, as the module ``host_status`` returns it (see ``gather_agent_status``)."""
 
     state: Literal["running", "stopped"] | None
     how: Text
@@ -213,7 +213,7 @@ class KeepalivedUnitState(_EvidencePart):
 
 
 class BalancerStatusEvidence(_EvidencePart):
-    """The evidence about a load balancer, from the module ``host_status``.
+    """The status of a load balancer, as the module ``host_status`` returns it.
 
     The function ``gather_haproxy_and_keepalived_status`` describes it.
     """
@@ -234,7 +234,7 @@ _PART_CLASSES: Mapping[PartName, type[_EvidencePart]] = {
 
 @dataclass(frozen=True, slots=True)
 class HostEvidence:
-    """The evidence of one host: its broker, its agent and its load balancer; None for a part that it did not return.
+    """The status data that one host returned: of its broker, agent and load balancer; None for each part without data.
 
     ``unreachable`` is the reason why the host did not answer; ``unusable`` are the reasons why parts cannot be read.
     """
@@ -246,16 +246,16 @@ class HostEvidence:
     unusable: Mapping[PartName, str] = field(default_factory=dict)
 
     def missing_state(self, part: PartName) -> Literal["unreachable", "unknown"]:
-        """Return the state to show for a broker, agent or load balancer of which the host returned no state."""
+        """Return ``unknown`` or ``unreachable``: the state of a broker, agent or load balancer that returned none."""
         return "unknown" if getattr(self, part) or part in self.unusable else "unreachable"
 
     def missing_reason(self, part: PartName) -> str:
-        """Return the reason to show for a broker, agent or load balancer of which the host returned no reason."""
+        """Return the reason why the status of a broker, agent or load balancer on this host is unknown, as text."""
         return self.unusable.get(part) or self.unreachable or "the host returned no result"
 
 
 def read_host_evidence(fleet: Fleet, returned: Mapping[str, Any]) -> dict[str, HostEvidence]:
-    """Return the typed evidence of hosts from the results of the module ``host_status`` by host.
+    """Return the validated status data of each host, parsed from the results of the module ``host_status``.
 
     ``fleet_status`` describes the results. A host that is not in the fleet is left out, and so is a part that the fleet
     does not have on a host.

@@ -68,7 +68,7 @@ def planned_network(fleet: Fleet) -> FleetNetworkConnectors:
 def connectors_with_expected_peers(
     network: FleetNetworkConnectors, broker: Broker, active_hosts: Collection[str]
 ) -> Iterator[tuple[NetworkConnector, tuple[Broker, ...]]]:
-    """Yield (network connector, peers) for each bridge that an active broker should have now.
+    """Yield (networkConnector, target brokers) for each network bridge that an active broker should have.
 
     A bridge to one of these peers, which are active brokers, must be up. ``masterslave:`` and ``failover:`` have one
     bridge, to whichever node answers; the others have one to each. ``active_hosts`` are the hosts of active brokers.

@@ -58,7 +58,7 @@ class Certificate:
 
     @property
     def days_text(self) -> str:
-        """The days until the certificate expires, with tenths below one day; ``unknown`` without an expiry time."""
+        """The days until the TLS certificate expires, as text such as ``12`` or ``0.5``; ``unknown`` if not known."""
         if self.days is None:
             return "unknown"
         return f"{self.days:g}" if abs(self.days) < 1 else f"{self.days:.0f}"
@@ -132,7 +132,7 @@ class BrokerStatus:
 
     @property
     def store_marker(self) -> tuple[str, ...] | None:
-        """The lines of the marker in the directory of a shared store; None without a marker."""
+        """The lines of the store marker, a file that assigns a shared store to its pair; None without such a file."""
         return None if self.evidence.store_marker is None else tuple(self.evidence.store_marker)
 
     @property
@@ -167,7 +167,7 @@ class AgentStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BalancerStatus:
-    """The status of one load balancer: its programs, and the virtual addresses that it holds.
+    """The status of one load balancer: whether HAProxy and keepalived run, and the virtual addresses that it holds.
 
     Programs are ``up`` or ``down``; virtual addresses are by group.
     """
@@ -214,7 +214,7 @@ class FleetStatus:
 
     @property
     def states_by_host(self) -> dict[str, str]:
-        """The states of all brokers, agents and load balancers, by host; of a host with a broker, the broker's."""
+        """The state of each host's broker, agent or load balancer (the first of these on the host), by host."""
         return _first_state_by_host((row.host, row.state) for row in self.rows)
 
     @property
@@ -223,7 +223,7 @@ class FleetStatus:
         return (*self.brokers, *self.agents, *self.balancers)
 
     def findings_of_host_and_pair(self, host: str) -> tuple[Finding, ...]:
-        """Return one tuple of the findings of a fleet's status about a host and about its pair as a whole."""
+        """Return the findings of a fleet's status about a host, and those about its pair as a whole."""
         pair = next((pair_or_host(row) for row in self.brokers if row.host == host), None)
         nodes = {row.host for row in self.brokers if pair_or_host(row) == pair}
         return tuple(
@@ -233,7 +233,7 @@ class FleetStatus:
         )
 
     def restricted_to(self, hosts: Collection[str]) -> FleetStatus:
-        """Return the fleet's status restricted to some hosts.
+        """Return a copy of the fleet's status that has only the brokers, agents and load balancers on some hosts.
 
         The findings about them and about their pairs are included.
         """

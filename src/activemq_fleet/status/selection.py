@@ -24,7 +24,7 @@ def select_hosts(fleet: Fleet, name: str = "", option: str = "the name") -> tupl
 
 
 def hosts_to_query(fleet: Fleet, chosen: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the hosts to query: the chosen hosts, and the other hosts on which their status depends.
+    """Return the hosts whose status must be gathered: the chosen hosts, and the hosts on which their status depends.
 
     The latter are the other hosts of their pairs, and the brokers that their links lead to.
     """

@@ -64,7 +64,7 @@ def agent_name_in_events_and_topics(agent: Agent) -> str:
 def add_links_accounts_and_permissions(
     brokers: Iterable[Broker], network: PlannedNetwork, agents: Sequence[Agent], balancers: Sequence[Balancer]
 ) -> tuple[Broker, ...]:
-    """Add links, accounts and permissions to brokers, and return the brokers."""
+    """Return the brokers with their network links, user accounts and permissions added."""
     agents_by_group: dict[str, list[Agent]] = defaultdict(list)
     for agent in agents:
         agents_by_group[agent.group].append(agent)

@@ -39,7 +39,7 @@ def different_password_finding(prefix: str, name: str, host: str, other: str) ->
 
 
 def shared_agent_account_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
-    """Yield a warning for agents of one group that share an account (T029)."""
+    """Yield a warning for failover agents of one group that log in to brokers with the same user name (T029)."""
     known: dict[tuple[str, str], Agent] = {}
     for agent in agents:
         name = agent.settings.agent_username

@@ -30,9 +30,9 @@ def home_pair_of_agent_by_hash(agent_host: str, pairs: Sequence[str]) -> str:
 def agents_and_home_pair_findings(
     names: Sequence[str], settings: Mapping[str, HostSettings], groups: Sequence[Group], all_groups: ShortenedGroupList
 ) -> tuple[tuple[Agent, ...], list[Finding]]:
-    """Assign each failover agent to its home pair, and return (agents, findings about problems of home pairs).
+    """Return (agents, findings): failover agents with the pair to which each connects (home pair), and problems.
 
-    An agent connects to its home pair. Agents are sorted by name; the findings are T010 and T015.
+    Agents are sorted by name; the findings are T010 and T015.
     """
     groups_by_name = {group.name: group for group in groups}
     agents: list[Agent] = []

@@ -14,7 +14,7 @@ _NO_NAMES: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 class HostsByName(Generic[_Host]):
-    """A lookup of hosts by the names that URIs have for them: in any case, with and without the domain."""
+    """A lookup of hosts by the host names in URIs: case-insensitive, with or without the DNS domain."""
 
     def __init__(self, names_and_hosts: Iterable[tuple[str, _Host]]) -> None:
         """Make a lookup of pairs of a name and a host; a host may have several names, and a name several hosts."""
@@ -28,7 +28,7 @@ class HostsByName(Generic[_Host]):
             self._hosts_by_name.setdefault(normalized, {})[host] = None
 
     def possible_hosts(self, name: str) -> list[_Host]:
-        """Return the hosts with exactly a name, or else all hosts that the name may mean with or without a domain."""
+        """Return the hosts with exactly the given name, or else those whose name differs only in the DNS domain."""
         normalized = _normalized(name)
         if normalized in self._hosts_by_name:
             return list(self._hosts_by_name[normalized])

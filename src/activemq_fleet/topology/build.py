@@ -96,7 +96,7 @@ def build_fleet(
 def waivers_in_force_and_expiry_warnings(
     every_waiver: Iterable[WaiverSettings], today: date
 ) -> tuple[list[WaiverSettings], list[str]]:
-    """Return the waivers in force on ``today``, and a warning for each expired one.
+    """Return the waivers (exceptions from rules) in force on ``today``, and a warning for each expired waiver.
 
     The waivers in force have no repeats and keep their order.
     """
@@ -112,7 +112,7 @@ def waivers_in_force_and_expiry_warnings(
 
 
 def apply_waivers(findings: Iterable[Finding], waivers: Sequence[WaiverSettings]) -> list[Finding]:
-    """Mark findings as waived where a waiver covers them, and return the findings.
+    """Mark findings (problems found by checks) that the operator's waivers suppress as waived, and return all findings.
 
     They are sorted by host, rule and message, without duplicates, and have the waiver's reason.
     """

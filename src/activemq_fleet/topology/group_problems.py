@@ -23,7 +23,7 @@ _MULTICAST_EQUAL: tuple[EqualSetting, ...] = (
 
 
 def different_group_setting_findings(members: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
-    """Yield an error for settings that differ between brokers of one group (T009).
+    """Yield an error for each difference between brokers of one group in settings that must be equal (T009).
 
     The settings are discovery, topology and environment.
     """

@@ -50,7 +50,7 @@ class HostRoles:
 
     @property
     def has_settings(self) -> bool:
-        """Whether the settings of the host are read: it is a broker, an agent or a load balancer."""
+        """Whether the host has a role (broker, agent, load balancer), so that its ``activemq_*`` variables are read."""
         return self.identity is not None or self.agent or self.balancer
 
     @property
@@ -78,7 +78,7 @@ class HostsByRole:
 
     @property
     def identities(self) -> dict[str, Identity]:
-        """The identities of the brokers, by host."""
+        """The identities (group, pair, node) of all brokers, by host."""
         return {name: role.identity for name, role in self.roles.items() if role.identity is not None}
 
     @property
@@ -203,7 +203,7 @@ class SettingsReadFromVariables:
 
     @classmethod
     def read(cls, variables: Mapping[str, Any], *, is_broker: bool) -> SettingsReadFromVariables:
-        """Read the settings of a broker, an agent or a load balancer; the release only of a broker."""
+        """Read a host's settings, and for a broker its ActiveMQ release, from its variables."""
         try:
             settings = read_settings(_ANY_HOST, variables)
         except SettingsError as error:
@@ -219,7 +219,7 @@ class SettingsReadFromVariables:
 
 
 def problems_independent_of_settings(host: str, role: HostRoles, variables: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the problems of a host's variables that do not depend on its settings, without its name.
+    """Return the errors about a host's identity and unknown variables, as messages without the host name.
 
     They are those of its identity, and the unknown variables of a host whose settings are not read.
     """
@@ -236,7 +236,7 @@ def problems_independent_of_settings(host: str, role: HostRoles, variables: Mapp
 def raise_for_problems(
     problems_by_host: Mapping[str, Sequence[str]], release_problems_by_host: Mapping[str, Sequence[str]]
 ) -> None:
-    """Raise SettingsError with the problems of all hosts, or ReleaseError where only releases are unknown.
+    """Raise SettingsError with the problems of all hosts' variables, or ReleaseError if only releases are unknown.
 
     Hosts share a line for each problem.
     """
@@ -258,9 +258,9 @@ def raise_for_problems(
 def read_settings_by_host_and_broker_hosts(
     hosts: Variables, hosts_by_role: HostsByRole
 ) -> tuple[dict[str, HostSettings], list[BrokerHost]]:
-    """Read the variables of brokers, agents and load balancers, and return (settings by host, hosts of brokers).
+    """Read the settings of brokers, agents and load balancers from variables, and return (settings, broker hosts).
 
-    A host of a broker has its settings and its release. Raises the errors of ``raise_for_problems``.
+    Settings are by host. A broker host has its settings and its release. Raises the errors of ``raise_for_problems``.
     """
     settings: dict[str, HostSettings] = {}
     members: list[BrokerHost] = []

@@ -39,7 +39,7 @@ def inventory_rules() -> tuple[InventoryRule, ...]:
 
 
 def inventory_warning_lines(fleet: Fleet) -> list[str]:
-    """Return the warnings about an inventory as lines of text, for commands that print no other findings.
+    """Return warnings about an inventory as lines of text, for commands that print no findings about single brokers.
 
     They are the fleet's warnings, and findings about the inventory's structure that are not waived.
     """

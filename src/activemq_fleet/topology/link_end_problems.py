@@ -13,7 +13,7 @@ _MISSING_LINK = "the network connection between the brokers would be missing, an
 
 
 def link_end_inside_inventory_finding(host: str, position: int, name: str) -> Finding:
-    """Return the finding for a link with addresses, although its end is in the inventory (T007)."""
+    """Return the error for a link that has ``addresses``, although its target is in the inventory (T007)."""
     message = f"activemq_links[{position}] has addresses, but its `to` is {name!r}, a group or pair of the inventory"
     return error_finding(
         "T007",
@@ -38,7 +38,7 @@ def link_to_itself_finding(host: str, position: int, name: str) -> Finding:
 def unknown_link_end_findings(
     entry: LinkSettings, host: str, position: int, known: Collection[str]
 ) -> Iterator[Finding]:
-    """Yield a finding for each end of a link's entry of which the inventory has no group or pair (T007).
+    """Yield an error for each end (``from``, ``to``) of an ``activemq_links`` entry that is no group or pair (T007).
 
     ``host`` and ``position`` are those of the entry in ``activemq_links``. ``known`` are the groups and pairs.
     """

@@ -172,7 +172,7 @@ def _configured_links(
 def first_places_of_entries(
     entries_by_host: Iterable[tuple[str, Iterable[LinkSettings]]],
 ) -> dict[LinkSettings, tuple[str, int]]:
-    """Return every distinct entry of ``activemq_links`` with the first host that has it and its position there.
+    """Return each distinct entry of ``activemq_links`` with the first host that has it, and its index on that host.
 
     ``entries_by_host`` are pairs of a host and its entries.
     """
@@ -250,7 +250,7 @@ class PlannedNetwork:
 
     @cached_property
     def links_by_host(self) -> dict[str, tuple[Link, ...]]:
-        """The links of each broker, by host.
+        """The network links (networkConnectors) of each broker, by host.
 
         They are in the order of its activemq.xml: multicast, planned, to its peer.
         """

@@ -38,7 +38,7 @@ def naming_pattern_mismatch_findings(
 
 
 def misspelled_broker_name_findings(host_names: Iterable[str], pattern: str) -> Iterator[Finding]:
-    """Yield a warning for each host name that is probably a misspelled broker name (T017).
+    """Yield a warning for each inventory host whose name is probably a misspelled broker name (T017).
 
     It has -mq and digits but does not match the naming pattern.
     """
@@ -155,7 +155,7 @@ def pair_named_like_host_findings(brokers: Sequence[Broker]) -> Iterator[Finding
 
 
 def variable_contradicts_name_findings(brokers: Iterable[Broker]) -> Iterator[Finding]:
-    """Yield a finding for each variable that contradicts the host name of a broker (T035).
+    """Yield a finding for each variable of a broker that differs from the group, pair or node in its host name (T035).
 
     There is one for each part of the broker's identity. A contradicting node is a warning, because the wrong host may
     be preferred; a different group or pair is an info.

@@ -13,7 +13,7 @@ from activemq_fleet.topology.model.fleet import Fleet
 
 
 class SelectableHost(NamedTuple):
-    """A host that a command selects by its name, or by the name of its pair or group; empty if it has none."""
+    """A host that a command selects by its name, or by the name of its pair or group; a missing pair or group is ""."""
 
     host: str
     pair: str = ""
@@ -21,14 +21,14 @@ class SelectableHost(NamedTuple):
 
 
 class HostsSelectedByName(NamedTuple):
-    """The hosts that a name selects, and whether it is the name of a host, a pair or a group."""
+    """The hosts that a name selects, and the kind of the name: the name of a host, a broker pair or a group."""
 
     kind: Literal["host", "pair", "group"]
     hosts: tuple[str, ...]
 
 
 def selectable_brokers(fleet: Fleet) -> list[SelectableHost]:
-    """Return the hosts of a fleet's brokers, with their pairs and groups, as ``find_named_hosts`` takes them."""
+    """Return all brokers of a fleet as SelectableHosts (host, pair, group), which commands select by name."""
     return [SelectableHost(broker.host, broker.pair, broker.group) for broker in fleet.brokers]
 
 
@@ -70,9 +70,9 @@ def similar_name_hint(name: str, known: Collection[str]) -> str:
 
 
 def only_host_with_name(name: str, hosts: Sequence[str], option: str) -> str:
-    """Return the only host of ``hosts``, those that a name identifies; ``option`` is the option that errors name.
+    """Return the one host in ``hosts``, those that a name identifies; raise InputError for several hosts.
 
-    Raises InputError, which names the hosts, if there are several.
+    The error names the hosts, and ``option``, the option with the name.
     """
     distinct_hosts = sorted(set(hosts))
     if len(distinct_hosts) > 1:

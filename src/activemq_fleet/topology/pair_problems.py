@@ -122,7 +122,7 @@ def _without_consequences(
 def pair_findings(
     all_units: Mapping[str, Sequence[Broker]], unpaired: Sequence[str], unclear: Iterable[Mapping[str, Any]]
 ) -> Iterator[Finding]:
-    """Yield the findings about the nodes of pairs (T002, T004, T009).
+    """Yield findings about pairs without exactly two nodes (T002), or with unequal releases (T004) or settings (T009).
 
     ``all_units`` maps names of pairs to their brokers, and ``unpaired`` are the names of hosts that are no node of a
     complete pair. ``unclear`` are the variables of brokers without an identity, for which there is an error T001.

@@ -21,7 +21,7 @@ _VALID_PUNCTUATION_REMOVED = str.maketrans("", "", "-_.")
 
 
 def unsupported_connector_and_port_findings(broker_host: BrokerHost, listeners: BrokerListeners) -> Iterator[Finding]:
-    """Yield the findings about schemes, attributes and ports that a broker cannot have (T011)."""
+    """Yield findings about unknown URI schemes, unsupported attributes of connectors, and ports above 65535 (T011)."""
     for unknown in listeners.unknown:
         yield _unknown_scheme_finding(broker_host, *unknown)
     for variable, element, name in connector_and_link_attributes(broker_host):
@@ -79,7 +79,7 @@ def _unknown_scheme_finding(broker_host: BrokerHost, position: int, connector: T
 
 
 def invalid_broker_name_findings(broker_host: BrokerHost) -> Iterator[Finding]:
-    """Yield the findings about a host name that is no valid name or address of its broker (T013)."""
+    """Yield an error for a host name that is invalid as brokerName, or as the address of its broker (T013)."""
     label = broker_host.identity.short_host_name
     # The label has a dot only if it is an IPv4 address. A dot is valid in a broker name.
     if not label.isascii() or not label.translate(_VALID_PUNCTUATION_REMOVED).isalnum():

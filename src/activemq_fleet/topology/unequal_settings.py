@@ -16,7 +16,7 @@ EqualSetting = tuple[str, Callable[[Broker], Any], str]
 def unequal_setting_findings(
     brokers: Sequence[Broker], settings: Iterable[EqualSetting], where: str
 ) -> Iterator[Finding]:
-    """Yield an error for each setting that differs between brokers, which ``where`` names, such as pair mq01 (T009)."""
+    """Yield an error for each setting that differs between the brokers (T009); ``where`` names these brokers."""
     first = brokers[0]
     for variable, value_of, why in settings:
         expected = value_of(first)

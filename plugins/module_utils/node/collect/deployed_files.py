@@ -167,7 +167,7 @@ def add_tree(tree: MaskedTree, bundle: EvidenceArchive, prefix: str) -> None:
 
 
 def add_deployed_file_status(trees: list[MaskedTree], archive: EvidenceArchive, prefix: str) -> None:
-    """Add two JSON files to the archive of evidence: the planned hash, and the status, of each deployed file.
+    """Add two JSON files about deployed files to the archive of evidence: their planned hashes, and their statuses.
 
     They are ``.fleet-manifest.json`` and ``.fleet-found.json`` after ``prefix``. A status is such as ``changed``.
     """

@@ -76,7 +76,7 @@ class OpenFileToCollect:
 
 @dataclass
 class EvidenceArchive:
-    """The gzipped tar archive into which a host's evidence is written.
+    """The gzipped tar archive of the evidence (logs, configuration files, facts) that is collected from one host.
 
     It is limited in size and time. It has a list of omitted files. ``limit`` is in bytes before compression.
 
@@ -107,11 +107,11 @@ class EvidenceArchive:
 
     @property
     def remaining_seconds(self) -> float:
-        """The seconds left for collecting evidence; negative when the time is over."""
+        """The seconds until the time limit for collecting a host's evidence; negative after it."""
         return self._deadline - time.monotonic()
 
     def make_readable_by_login_account(self) -> None:
-        """Make the archive of evidence readable by Ansible's login account.
+        """Make the archive of collected evidence readable by the account with which Ansible logs in to the host.
 
         That account owns the directory. The secrets in the archive are masked.
         """

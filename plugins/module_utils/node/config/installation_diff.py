@@ -47,7 +47,7 @@ def paths_with_changed_content(
 def configuration_differences(
     old: InstalledVersion | None, tree: Mapping[str, ConfigurationFile], drift: Mapping[str, FileDriftKind]
 ) -> list[dict[str, str]]:
-    """Return the differences between an old and a new configuration, one dict per changed file.
+    """Return the differences between an old and a new configuration as a list of dicts, one per changed file.
 
     The dicts are in the form that Ansible shows as a diff.
     """

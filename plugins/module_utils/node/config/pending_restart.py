@@ -44,7 +44,7 @@ class PendingRestartRecord:
     uptime: float | None = None
 
     def is_restart_no_longer_needed(self, process: Process | None) -> bool:
-        """Return whether a pending restart is no longer needed.
+        """Return whether a broker no longer needs a restart that a change of its configuration had required.
 
         This is so if no broker runs, or if the broker was started after the change.
 
@@ -86,7 +86,7 @@ def read_pending_restart(layout: ConfigurationPaths) -> PendingRestartRecord | N
 
 
 def pending_restart_of_process(layout: ConfigurationPaths, process: Process | None) -> PendingRestartRecord | None:
-    """Return the pending restart of a broker's process; None if no restart is pending.
+    """Return the record of a configuration change for which a broker's process must be restarted; None without one.
 
     Returns None also if the broker has read its configuration or does not run.
     """
@@ -131,7 +131,7 @@ def record_pending_restart(layout: ConfigurationPaths, previous: str, more: Iter
 
 
 def record_deployment_time(layout: ConfigurationPaths, pending: PendingRestartRecord) -> PendingRestartRecord:
-    """Set the deployment time in the record of a pending restart to now, write the record, and return it.
+    """Set the deployment time of a configuration that requires a restart to now, write this record, and return it.
 
     A broker that is started later needs no restart.
     """

@@ -136,7 +136,7 @@ def manifest_and_record_by_file_name(tree: Mapping[str, ConfigurationFile]) -> d
 
 
 def read_installed_configuration(directory: str) -> InstalledVersion | None:
-    """Read the installed version of a configuration in a directory.
+    """Read the manifest and record of an installed broker configuration in a directory, as InstalledVersion.
 
     Returns None without a valid manifest and record.
     """

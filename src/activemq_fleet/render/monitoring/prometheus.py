@@ -20,7 +20,7 @@ BROKERS, AGENTS, HOSTS = "activemq-brokers", "activemq-agents", "activemq-hosts"
 
 @dataclass(frozen=True, slots=True)
 class PrometheusSettings:
-    """The values for a Prometheus server's rendered files, such as its scrape interval and Alertmanager address.
+    """The settings of the Prometheus server whose files are rendered, such as scrape interval and Alertmanager address.
 
     The defaults are for production; a lab sets others. ``pace`` multiplies the durations in alert rules. ``node`` is
     the address of the one node exporter of all hosts, None where each host has its own.

@@ -96,7 +96,7 @@ class Link:
         return (*self.include, *self.static_include) if self.include else ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the link as a dictionary for fleet.json."""
+        """Return a network link of the broker (one networkConnector) as a dictionary for the file fleet.json."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -205,7 +205,10 @@ class Broker:
 
     @property
     def bind_addresses(self) -> dict[str, str]:
-        """The address on which each listener in ``ports`` listens, by its name. JMX listens on all addresses."""
+        """The address (IP address or name) to which each listener in ``ports`` binds, by the listener's name.
+
+        JMX listens on all addresses.
+        """
         settings = self.settings
         configured = {connector.name: connector.bind or settings.bind for connector in self.connectors}
         configured |= {"console": settings.console_bind, "metrics": settings.metrics_bind}
@@ -228,7 +231,7 @@ class Broker:
 
     @property
     def role(self) -> Role:
-        """The role of the broker in its pair, master or slave, which it prefers while both nodes are up."""
+        """The preferred role of the broker (``master`` or ``slave``), which it has while both nodes of its pair run."""
         return self.identity.role
 
     @property
