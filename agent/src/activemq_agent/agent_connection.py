@@ -154,7 +154,7 @@ class AgentConnection:
         self._queue.put(item)
 
     def start(self) -> None:
-        """Start the agent's connection by connecting to the first broker of the list."""
+        """Start to connect to the first of the agent's configured MQTT brokers, in a separate thread."""
         self._process_machine_event(AgentStartedEvent())
 
     def stop(self) -> None:
@@ -162,7 +162,7 @@ class AgentConnection:
         self._process_machine_event(AgentStoppingEvent())
 
     def switch_to_next_broker(self, reason: str) -> None:
-        """Switch to the next broker of the list, because the present broker does not answer.
+        """Switch the agent's MQTT connection from a broker that does not respond to the next of the configured brokers.
 
         The connection is ended.
         """
@@ -184,7 +184,7 @@ class AgentConnection:
             self.session.acknowledge(message.mid)
 
     def run_once_and_yield_events(self, wait: float) -> Iterator[Any]:
-        """Run one iteration of the loop of the agent's connection; yield its state changes, events and queued objects.
+        """Run one iteration of an agent's MQTT connection loop; yield state changes, MQTT packets and queued objects.
 
         It waits at most ``wait`` s for activity. Queued objects were passed to ``queue_for_connection_loop``. State
         changes are ``ReportConnectionUpAction`` and ``ReportConnectionDownAction``. The connection processes CONNACK,
@@ -211,7 +211,7 @@ class AgentConnection:
             yield from self._yield_state_changes()
 
     def handle_event_or_drop_on_error(self, event: Any, handler: Callable[[Any], bool | None]) -> bool:
-        """Handle a connection event by a function, or drop the event if the function fails.
+        """Pass an MQTT connection event to a handler; if it fails on a packet from the broker, discard the packet.
 
         Return True if the event needs no more processing: it was dropped, or the function returned True. Only a packet
         that the broker sent is dropped: it is counted and logged as a dropped message, so that a broker's data cannot

@@ -95,7 +95,7 @@ def parse_listening_endpoint(text: str) -> Endpoint:
 
 
 def parse_host_certificate_names(text: str) -> tuple[HostAndExpectedCertificateName, ...]:
-    """Parse a comma-separated list of ``HOST=NAME`` in agent.conf, and return the names of the hosts' certificates.
+    """Parse comma-separated ``HOST=NAME`` pairs of agent.conf, and return each host with its TLS certificate's name.
 
     Raises ValueError for any other text.
     """

@@ -174,7 +174,7 @@ class ReportConnectionAlarmAction:
 
 @dataclass(frozen=True, slots=True)
 class ReportConnectionUpAction:
-    """Action of an agent's broker selection state machine: report that a connection to a broker is up.
+    """Action of an agent's broker selection state machine: report to the agent that a connection to a broker is up.
 
     ``conn`` is the number of the connection, ``broker`` an index of the configured list.
     """
@@ -185,7 +185,7 @@ class ReportConnectionUpAction:
 
 @dataclass(frozen=True, slots=True)
 class ReportConnectionDownAction:
-    """Action of an agent's broker selection state machine: report that a connection to a broker is down.
+    """Action of an agent's broker selection state machine: report to the agent that a connection to a broker is down.
 
     Connection ``conn`` was up before.
     """

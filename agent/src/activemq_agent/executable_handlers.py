@@ -105,7 +105,7 @@ def _is_file_present(path: Path) -> bool:
 
 
 def raise_if_no_directory_of_handlers(directory: Path) -> None:
-    """Raise AgentError if a path is no directory that the agent can read: it would find no handlers there."""
+    """Raise AgentError if a path is not a directory in which the agent can access its executable message handlers."""
     try:
         os.stat(f"{directory}/.")  # fails for a file, and without the permission x
     except OSError as error:

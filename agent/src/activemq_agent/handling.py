@@ -181,7 +181,7 @@ class HandlerWorker:
         return self._busy_until is not None and now > self._busy_until
 
     def withdraw_interrupted_attempt(self) -> None:
-        """Withdraw the attempt of the handlers that still run when the agent stops; do nothing if none run."""
+        """Do not count the running attempt to handle a message, which the agent's stop interrupts, if there is one."""
         rx, self._running_rx = self._running_rx, None
         if rx is not None:
             with suppress(AgentError):  # the attempt then counts, as after a crash

@@ -61,7 +61,7 @@ class ExportedJournalFiles:
         return written
 
     def files(self) -> list[Path]:
-        """Return the files of the agent's event journal, in order."""
+        """Return the paths of the files of the agent's event journal (``journal-*.jsonl``), sorted by name."""
         return sorted(path for path in self._directory.glob("journal-*.jsonl") if _NAME.fullmatch(path.name))
 
     def _append_lines(self, lines: bytes) -> None:

@@ -143,7 +143,7 @@ class Publisher:
 
     @property
     def topic_prefixes_without_received_canary(self) -> tuple[str, ...]:
-        """The topic prefixes on which delivery is not proved, because the agent received no canary.
+        """The topic prefixes for which delivery is not proved, because the agent did not receive its own test message.
 
         A canary is a test message of the agent to itself. Events with these prefixes stay unconfirmed.
         """

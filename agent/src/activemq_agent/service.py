@@ -70,7 +70,7 @@ class Service:
         self._check_requested.set()
 
     def run(self) -> int:
-        """Run the agent until it is stopped.
+        """Run the agent, a service that publishes and receives MQTT messages, until it is stopped.
 
         ``stop``, SIGTERM or SIGINT stop it. A second signal ends the process at once. Returns the exit code: 0, or 1 if
         a part of the agent died. Raises AgentError if the agent cannot start.
@@ -95,7 +95,7 @@ class Service:
         return 0
 
     def status(self) -> dict[str, Any]:
-        """Return the status of the agent, as ``activemq-agent status`` shows it.
+        """Return the status of the agent as a dictionary: the data that ``activemq-agent status`` prints.
 
         Ages and times are in seconds.
         """

@@ -88,7 +88,7 @@ class ElapsedTimeCounter:
         return abs(self._wall_clock_step(self._reading_at(0.0))) > STEP
 
     def read_machine_clocks(self) -> ClockReading:
-        """Read the machine's monotonic and wall clocks for an agent's store, and return the reading.
+        """Read the machine's clocks; return elapsed seconds, boot id, monotonic and wall-clock time as one reading.
 
         The reading is kept as the new anchor. A jump of the wall clock since the last reading is logged.
         """

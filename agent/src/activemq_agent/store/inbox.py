@@ -28,7 +28,7 @@ Statement = tuple[str, Sequence[Any]]
 
 
 class HandlerStatementError(Exception):
-    """An error of a handler's SQL statement or of its values, for which the whole transaction is rolled back.
+    """An error in an SQL statement, or its values, that a message handler queued; the whole transaction is rolled back.
 
     The text is the type and the text of the original error.
     """

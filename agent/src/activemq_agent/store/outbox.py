@@ -166,7 +166,7 @@ def _delete_excess_unconfirmed(transaction: Transaction) -> None:
 def confirm_and_delete_events_below_prefix(
     transaction: Transaction, topic_prefix: str, conn: int, after: int = 0
 ) -> int:
-    """Confirm the delivery of an agent's sent events with a topic prefix: delete them; return their number.
+    """Delete an agent's unconfirmed events with a topic prefix, because they are delivered; return their number.
 
     Called when the prefix's canary (a test message of the agent to itself) came back. The canary confirms the events
     that were sent after it on its connection ``conn``, that is, those with a position in the outbox greater than
@@ -217,7 +217,7 @@ def remove_expired_events_from_outbox(transaction: Transaction) -> int:
 
 
 def requeue_expired_events(transaction: Transaction, event_ids: Sequence[str] | None) -> int:
-    """Queue expired events again in an agent's outbox, as many as fit, and return their number.
+    """Move expired events back into an agent's outbox, as many as it has room for, to be sent; return their number.
 
     These are all, or those with the given ids. Unconfirmed events may be named too. Raises RequestRefusedError, and
     re-queues nothing, for an id of neither kind.

@@ -53,7 +53,7 @@ class StoreReader:
     def undamaged_rows(
         self, table: str, condition: str, *values: Any, limit: int, most_bytes: int | None = None
     ) -> list[tuple[Any, ...]]:
-        """Return the rows of a table in an agent's store that meet a condition and match their checksums.
+        """Return, as tuples, rows of an agent's database table that meet an SQL condition and match their checksums.
 
         The rows are ordered by their keys. They have all columns. At most ``limit`` rows, which have at most
         ``most_bytes`` of text and blobs together unless the first one alone has more. Raises AgentError if the file

@@ -171,7 +171,7 @@ class Store:
         return [OutgoingEvent(*row[:4]) for row in rows]
 
     def queue_journal_records_for_sent_events(self, sent_events: Sequence[SentEvent]) -> Future[None]:
-        """Queue one record ``sent`` per event, to be written to the agent's event journal, and return a future.
+        """Queue an event journal record ``sent`` per event, to be written to the agent's database; return a future.
 
         The future is done after the commit.
         """
@@ -180,7 +180,7 @@ class Store:
     def queue_removal_of_acknowledged_events(
         self, events: Sequence[SentEvent], is_delivery_proved: bool
     ) -> Future[None]:
-        """Queue acknowledged events for the store's writer thread, which removes them from the outbox; return a future.
+        """Queue the removal of acknowledged events from the agent's outbox by its writer thread, and return a future.
 
         The future is done after the commit. The events are deleted if ``is_delivery_proved``: a canary (a test message)
         proved that their topic prefix works. Others are kept as unconfirmed, within limits.
@@ -190,7 +190,7 @@ class Store:
         )
 
     def confirm_and_delete_events_below_prefix(self, topic_prefix: str, conn: int, after: int = 0) -> int:
-        """Confirm the delivery of an agent's sent events with a topic prefix: delete them; return their number.
+        """Delete an agent's unconfirmed events with a topic prefix, because they are delivered; return their number.
 
         Called when the prefix's canary (a test message of the agent to itself) came back. The canary confirms the
         unconfirmed events that were sent after it on its connection ``conn`` since the store was opened, that is, those
@@ -277,7 +277,7 @@ class Store:
         self.queue_handled_record(rx).result()
 
     def queue_handled_record(self, rx: int, statements: Sequence[inbox.Statement] = ()) -> Future[None]:
-        """Schedule the database record that a message of an agent's inbox was handled, and return a future.
+        """Queue the database update that marks a message of an agent's inbox as handled, and return a future.
 
         The handlers of the message ended without an error. The future is done after the commit. The SQL statements
         of its handlers take effect with the record, or neither does; tables of handlers begin with ``x_``. The future
@@ -310,7 +310,7 @@ class Store:
         return self._writer.submit(lambda transaction: transaction.add_journal_record(kind, **fields))
 
     def oldest_journal_records(self, limit: int) -> list[JsonJournalRecord]:
-        """Return the oldest records of the agent's event journal in the store.
+        """Return the oldest records of the event journal in the agent's database, each with its position and JSON text.
 
         They are not yet exported to files. These are the records of at most ``limit`` rows of the store. Records of a
         damaged row are left out, which shows as a gap in jseq.

@@ -104,7 +104,7 @@ class Transaction:
             self.counters.sizes[table] += sign * size_in_bytes(row[2], row[3])
 
     def add_journal_record(self, kind: str, **fields: Any) -> None:
-        """Add a record of the agent's event journal to a transaction.
+        """Add a record to the agent's event journal as part of this database transaction.
 
         ``kind`` is such as accepted or sent. ``fields`` that are None are left out.
         """
