@@ -28,12 +28,12 @@ class StoreClaim:
 
     @property
     def is_claim_on_store_copy(self) -> bool:
-        """Whether a claim is on a copy of the store (a generation) instead of the store's own directory."""
+        """Whether the node of a claim (takeover record) writes to a copy of the shared store, not to the original."""
         return not self.directory.endswith(f"-{IN_PLACE}")
 
 
 def claim_without_store_copy(number: int, node: str) -> StoreClaim:
-    """Return the claim (record of the takeover) of a node that uses the store's own directory instead of a copy of it.
+    """Return the claim (takeover record) of a node that writes to the shared store's own directory, not to a copy.
 
     The files are moved to the claim's ``directory`` when a generation (a copy of the store) follows.
     """
@@ -42,7 +42,7 @@ def claim_without_store_copy(number: int, node: str) -> StoreClaim:
 
 @dataclass(frozen=True)
 class FenceEvidence:
-    """The evidence by which a guard decides on the fence of a pair's shared store.
+    """Observations by which a guard (broker's parent process) decides on a shared store: its lock and newest takeover.
 
     A guard is the process that starts a broker and fences its store. The evidence is whether the guard holds the pair's
     lock, and the newest claim. All observations are of one moment. A lock that cannot be checked in time counts as not
@@ -63,7 +63,7 @@ class FenceEvidence:
 
 
 class GuardAction(Enum):
-    """An action of a guard, the process that starts a broker and fences its shared store."""
+    """An action of a guard (broker's parent process), such as to copy or claim a shared store, or kill the broker."""
 
     WAIT = "acquire the lock of the pair's store"
     BUILD = "copy the store for a takeover"
@@ -76,7 +76,7 @@ class GuardAction(Enum):
 
 @dataclass(frozen=True)
 class GuardStep:
-    """A guard's next action to fence a shared store, and the generation (numbered copy) that the action concerns.
+    """The next action of a guard (broker's parent process) on a shared store, and the store copy that it concerns.
 
     The guard is the process that starts a broker. It copies, claims or opens that generation. ``reason`` is the reason
     to kill the broker.
@@ -89,7 +89,7 @@ class GuardStep:
 
 @dataclass(frozen=True)
 class StoreCopyingGuardState:
-    """The state of a guard that protects a pair's shared store by copying it at each takeover.
+    """The state of a guard (broker's parent process) that copies a pair's shared store at each takeover of the store.
 
     The guard, which starts the broker, decides its next step by this state. Invariant: only brokers of the node that
     claimed a generation (a numbered copy) write to it, one at a time. A broker may open a generation only after a check
@@ -115,7 +115,7 @@ class StoreCopyingGuardState:
     serves: int | None = None
 
     def next_guard_step(self, evidence: FenceEvidence) -> GuardStep:
-        """Return what the guard of a shared store must do next, decided from its evidence and its state.
+        """Return the next action of a guard (broker's parent process) on its shared store, such as copy or claim it.
 
         The caller executes the step, records it with a ``guard_state_after_`` method, and gathers evidence again.
         """
@@ -131,7 +131,7 @@ class StoreCopyingGuardState:
         return GuardStep(GuardAction.BUILD, evidence.newest_claim_number)
 
     def guard_state_after_copying_generation(self, source_number: int) -> StoreCopyingGuardState:
-        """Return the state of a guard after it copied generation ``source_number`` of the shared store to a new one.
+        """Return the next state of a guard (broker's parent process) that copied the shared store for a takeover.
 
         Generations are numbered copies of the store. The new one is not yet claimed, and has no number. It is usable as
         long as generation ``source_number`` is in force.
@@ -139,7 +139,7 @@ class StoreCopyingGuardState:
         return replace(self, built_from=source_number)
 
     def guard_state_after_claim_attempt(self, number: int | None = None) -> StoreCopyingGuardState:
-        """Return the state of a guard after it tried to claim generation ``number`` of the shared store.
+        """Return the next state of a guard (broker's parent process) that tried to record its takeover of a store copy.
 
         Generations are numbered copies of the store. The state is the same for a successful and a failed attempt, and
         does not depend on ``number``: the guard has no unclaimed copy any more. The next evidence shows whether the
@@ -148,7 +148,7 @@ class StoreCopyingGuardState:
         return replace(self, built_from=None)
 
     def guard_state_after_granting_access(self, number: int) -> StoreCopyingGuardState:
-        """Return the next state of a guard whose broker may now open generation ``number`` of the shared store.
+        """Return the next state of a guard (broker's parent process) that permits its broker to open a store copy.
 
         The generations are the numbered copies of the store. The broker waited until the guard granted the access.
         """
@@ -157,7 +157,7 @@ class StoreCopyingGuardState:
 
 @dataclass(frozen=True)
 class FenceCommandGuardState:
-    """The state of a guard that protects a pair's shared store by the operator's fence command at each takeover.
+    """The state of a guard (broker's parent process) that runs the operator's fence command for takeovers of a store.
 
     The guard, which starts the broker, decides its next step by this state. The command terminates the peer's broker.
     Both nodes write to the store's own directory, without generations.
@@ -177,7 +177,7 @@ class FenceCommandGuardState:
     serves: int | None = None
 
     def next_guard_step(self, evidence: FenceEvidence) -> GuardStep:
-        """Return what the guard of a shared store must do next, decided from its evidence and its state.
+        """Return the next action of a guard (broker's parent process) on its shared store, such as fence or claim it.
 
         The caller executes the step, records it with a ``guard_state_after_`` method, and gathers evidence again.
         """
@@ -194,7 +194,7 @@ class FenceCommandGuardState:
         return GuardStep(GuardAction.FENCE, evidence.newest_claim_number)
 
     def guard_state_after_claim_attempt(self, number: int | None = None) -> FenceCommandGuardState:
-        """Return the state of a guard after it tried to claim the shared store as takeover ``number``.
+        """Return the next state of a guard (broker's parent process) that tried to record its takeover of the store.
 
         The state is the same for a successful and a failed attempt. The next evidence shows whether the claim
         succeeded. Without ``number`` an earlier attempt is forgotten.
@@ -202,7 +202,7 @@ class FenceCommandGuardState:
         return replace(self, tried=number)
 
     def guard_state_after_granting_access(self, number: int) -> FenceCommandGuardState:
-        """Return the next state of a guard whose broker may now open the shared store under the claim with this number.
+        """Return the next state of a guard (broker's parent process) that permits its broker to open the store.
 
         A claim is the record of a takeover of the store by a node. The broker waited until the guard granted the
         access.

@@ -34,7 +34,7 @@ class FenceRemovalOutcome:
 
 
 def record_guard_start(store: SharedStore, node: str) -> bool:
-    """Record in a shared store that the guard of a node has started.
+    """Record in a shared store that the guard of a node, the parent process that fences the node's broker, has started.
 
     A guard is the process that starts a broker and fences its store. Returns whether guards of both nodes have started.
     A node whose guard has started no longer runs a broker without a guard.
@@ -48,7 +48,7 @@ def record_guard_start(store: SharedStore, node: str) -> bool:
 
 
 def claim_existing_store(store: SharedStore) -> bool:
-    """Record that a guard owns the existing kahaDB files of a store that brokers used without a guard.
+    """Create the first takeover record (claim) of a shared store, for kahaDB files that brokers wrote without a guard.
 
     The record is the claim with number 1. Returns False, and records nothing, if the store has no files.
     """
@@ -59,7 +59,7 @@ def claim_existing_store(store: SharedStore) -> bool:
 
 
 def move_files_into_generation(store: SharedStore, number: int) -> None:
-    """Move the kahaDB files in the top directory of a shared store to the directory of a generation (store copy).
+    """Move the kahaDB files at the top of a shared store to the directory named by an earlier takeover record (claim).
 
     This is done once a generation (a copy of the store) is claimed. A broker that still has these files open continues
     to write to them there, but they are read only to list its messages. The kept copy of their index is deleted. Raises
@@ -92,7 +92,7 @@ def _move_into_last_claimed_directory(store: SharedStore, number: int, names: Se
 
 
 def unfence_store(directory: str) -> FenceRemovalOutcome:
-    """Remove the fence of a shared store, so that brokers that no guard starts can use it.
+    """Remove the fence, the protection against two writers, of a shared store; brokers can then start without a guard.
 
     Returns what was done. A guard is the process that starts a broker and fences its store. The newest generation is
     moved to the top directory. Brokers and guards must be stopped on both hosts. An interrupted call can be repeated.

@@ -81,7 +81,7 @@ class GenerationCopyResult:
 
 
 def make_first_generation(target: str) -> GenerationCopyResult:
-    """Make the first generation (numbered copy) of an unused store.
+    """Create the first generation (numbered copy) of a shared store that has no kahaDB files yet.
 
     It is the empty directory ``target``. Returns its description.
     """
@@ -110,7 +110,7 @@ def hard_link_generation(source: str, target: str, *, in_place: bool = False) ->
 def copy_store_into_new_generation(
     source: str, target: str, patience: float = PATIENCE, *, in_place: bool = False
 ) -> GenerationCopyResult:
-    """Copy the files of a store into a new generation (a numbered copy of it), and return what was copied.
+    """Copy or hard-link a kahaDB store's files into a new directory; return up to which offset each file was copied.
 
     Also syncs the new directory. Remains of an earlier attempt in ``target`` are removed first.
 

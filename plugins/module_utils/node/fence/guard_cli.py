@@ -42,7 +42,7 @@ from .shared_store import BARRIER, FenceError, SharedStore, raise_if_root_would_
 
 
 def main() -> NoReturn:
-    """Run the guard: start a broker, fence its store, and exit with its status (75 if the guard killed it)."""
+    """Run the guard: start a broker, fence its store, and exit with the broker's status (75 if the guard killed it)."""
     options = _parse_options()
     try:
         status = _run_command(options)

@@ -20,12 +20,12 @@ def guard_program_content(python: str) -> bytes:
 
 
 def guard_program_path(directory: str, instance: str) -> str:
-    """Return the path of the guard's program in a directory, for the broker of an instance (``activemq_instance``)."""
+    """Return the path of the guard program (a broker's parent process) in a directory: ``DIRECTORY/INSTANCE-guard``."""
     return os.path.join(directory, f"{instance}-guard")
 
 
 def install_or_remove_guard(path: str, python: str, *, is_required: bool, check: bool = False) -> bool:
-    """Install the guard's program, which starts a broker and fences its store, if it is required; else remove it.
+    """Install the guard program, which starts a broker and fences its store, if ``is_required``; otherwise remove it.
 
     Returns whether the file was changed; in check mode, whether it would be changed. ``python`` is the interpreter that
     runs the program. Raises OSError.

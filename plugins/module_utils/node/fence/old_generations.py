@@ -27,7 +27,7 @@ few kilobytes."""
 
 @dataclass(frozen=True)
 class UncopiedMessage:
-    """A message of a generation (copy of the store) that was not copied to the next generation.
+    """A message in an old generation (copy of the shared store) that was not copied to the next generation.
 
     The broker wrote it after the other node, which had taken over, had copied the generation. ``destination`` is type
     and name as in ``journal.JournalCommand``. The message is an OpenWire frame of ``size`` bytes at ``offset`` of the
@@ -51,7 +51,7 @@ class UncopiedMessage:
             return file.read(self.size)
 
     def to_dict(self) -> dict[str, str]:
-        """Return an uncopied message, which only an old generation (copy of the store) holds, as a dict for JSON.
+        """Return, as a dict for JSON, a message that only an old generation (copy of the shared store) contains.
 
         The dict has the destination, the message id and, for an agent's event, the event id.
         """
@@ -65,7 +65,7 @@ class UncopiedMessage:
 
 
 def uncopied_messages(store: SharedStore, generation_number: int) -> Iterator[UncopiedMessage]:
-    """Yield the messages in a generation (numbered copy of the store) that were not copied to the next generation.
+    """Yield each message that was added to a generation (copy of the shared store) after the next one was made from it.
 
     The generation received them after its files were copied. A message of a transaction counts if the commit came after
     the copy. Raises OSError, FenceError.
@@ -80,7 +80,7 @@ def uncopied_messages(store: SharedStore, generation_number: int) -> Iterator[Un
 
 
 def uncopied_messages_of_generation(generation: str, open_file: str, ends: dict[str, int]) -> Iterator[UncopiedMessage]:
-    """Yield the messages of a generation (copy of the store) that were not copied to the next generation.
+    """Yield each message that was added to a directory of store files after the next copy was made from its files.
 
     They were written after the copied offsets of its data files. ``open_file`` and ``ends`` are as in
     ``GenerationCopyResult``.

@@ -94,7 +94,7 @@ class MessageReplayConnection:
             self._close()
 
     def resend_uncopied_messages(self, messages: Iterable[UncopiedMessage]) -> int:
-        """Send messages that only an old copy of the store holds to the broker again, and return their number.
+        """Send messages that only an old copy of a shared store has to the broker, over OpenWire; return their number.
 
         The old copy is a generation. Returns once the broker has acknowledged all of them.
         """

@@ -70,7 +70,7 @@ class FenceError(Exception):
 
 
 def shared_store_directory(configured_path: str, root: int | None = None) -> str:
-    """Return the directory of the store that both nodes of a pair share, for the path in a broker's configuration.
+    """Return the directory of the pair's shared store to which the store path in a broker's configuration refers.
 
     With a guard, ``configured_path`` is a link on the host's own disk to a generation (copy of the store) in the shared
     store; the directory of the shared store is returned. Without a guard the path is returned unchanged. ``root``: the
@@ -191,7 +191,7 @@ class SharedStore:
             disk.sync_directory(directory)
 
     def block_unguarded_brokers(self) -> bool:
-        """Block brokers that no guard started, so that they cannot use the shared store.
+        """Prevent brokers that run without a guard (a protecting parent process) from opening the shared store.
 
         A guard starts a broker and fences its store. Replaces their lock file by a directory; returns False if such a
         broker holds the lock. Brokers without a guard wait as long as the directory exists. The caller must hold the
@@ -220,7 +220,7 @@ class SharedStore:
         return True
 
     def unblock_unguarded_brokers(self) -> None:
-        """Unblock brokers that no guard started, so that they can use the shared store again.
+        """Permit brokers that run without a guard (a protecting parent process) to open the shared store again.
 
         Removes the directory in place of their lock file.
         """
@@ -233,7 +233,7 @@ class SharedStore:
     # -- the lock -----------------------------------------------------------------------------
 
     def try_to_acquire_pair_lock(self, token: str) -> bool:
-        """Try to acquire the lock of the pair, and return whether this guard holds it.
+        """Try once to acquire the lock of the pair's shared store for this guard; return whether the guard holds it.
 
         Writes the token to the lock's file.
         """
@@ -254,7 +254,7 @@ class SharedStore:
         return self.this_guard_holds_pair_lock()
 
     def this_guard_holds_pair_lock(self) -> bool:
-        """Return whether this guard holds the lock of its pair.
+        """Return whether this guard (broker's parent process) still holds the lock on the pair's shared store.
 
         The lock's file is still the locked one, with this guard's token. Another token in the file means that the file
         system gave the lock to another guard without an error. The file is opened again each time, because only then
@@ -288,7 +288,7 @@ class SharedStore:
     # -- the claims ---------------------------------------------------------------------------
 
     def gather_lock_and_claim_evidence(self, *, at_end: bool = False) -> FenceEvidence:
-        """Gather the evidence of the lock and the newest claim of a pair's shared store.
+        """Return whether this guard (broker's parent process) has the store's lock, and the newest takeover (claim).
 
         A claim is the record of a takeover of the store by a node; a guard decides by the evidence. With ``at_end`` the
         evidence also has whether the claim's broker is dead.
@@ -306,7 +306,7 @@ class SharedStore:
         return self.read_claim_and_details(numbers[-1])[0] if numbers else None
 
     def read_claim_and_details(self, number: int) -> tuple[StoreClaim, dict[str, Any]]:
-        """Read a node's claim, the record of its takeover of the shared store, by its number and with its details.
+        """Read the claim (takeover record) ``number`` of a shared store; return the claim and all fields of its file.
 
         The details are the content of its file, such as the offsets copied up to.
         """
@@ -327,7 +327,7 @@ class SharedStore:
         return claim, claim_record
 
     def create_claim(self, claim: StoreClaim, claim_details: dict[str, Any]) -> bool:
-        """Create a claim on the shared store, and return whether it was created.
+        """Create a claim, the record that a node takes over the shared store, and return whether it was created.
 
         It is not created if another guard has claimed its number. ``claim_details``: further content of the claim's
         file. The new generation is renamed to its final name first. If the result is not known, the generation keeps
@@ -368,25 +368,25 @@ class SharedStore:
         disk.sync_directory(self._claims)
 
     def record_broker_dead(self, number: int) -> None:
-        """Record that the broker of a claim on the shared store is dead.
+        """Record in the shared store that the broker of claim (takeover record) ``number`` is dead.
 
         It no longer writes to the store.
         """
         self._note(self._ended, number, {"ended": time.time()})
 
     def is_broker_recorded_dead(self, claim_number: int) -> bool:
-        """Return whether the store has a record that the broker which took it over with a claim's number has ended."""
+        """Return whether a shared store records that the broker of takeover (claim) ``claim_number`` is dead."""
         return os.path.lexists(os.path.join(self._ended, str(claim_number)))
 
     def write_uncopied_message_list(self, generation_number: int, rows: list[dict[str, str]]) -> None:
-        """Write the list of the messages of a generation (copy of the store) that were not copied to the next one.
+        """Write to a file which messages were not copied from a generation (copy of the shared store) to the next one.
 
         Each message is one row.
         """
         self._note(self._behind, generation_number, rows)
 
     def read_uncopied_message_list(self, number: int) -> list[dict[str, str]]:
-        """Read the list of the messages of generation (store copy) ``number`` that were not copied to the next one.
+        """Read the messages, each as a dict, that were not copied from generation (store copy) ``number`` to the next.
 
         Raises FenceError for an unreadable list.
         """
@@ -403,7 +403,7 @@ class SharedStore:
         return rows
 
     def record_uncopied_messages_replayed(self, generation_number: int, sent_count: int) -> None:
-        """Record that the uncopied messages of a generation (copy of the store) were replayed: sent to the pair again.
+        """Record that the messages that only an old generation (store copy) has were sent to the brokers again.
 
         Uncopied messages are those that no later generation holds. The generation can then be removed.
         """
@@ -417,7 +417,7 @@ class SharedStore:
         return os.path.lexists(os.path.join(self._replayed, str(number)))
 
     def record_accepted_index_loss(self, number: int) -> None:
-        """Record that an operator accepted the loss of the index of generation ``number``, a copy of the store.
+        """Record that an operator permits a start without the kahaDB index of generation (store copy) ``number``.
 
         The node may then continue from the generation.
         """
@@ -425,7 +425,7 @@ class SharedStore:
         self._note(self._accepted, number, {"accepted": time.time()})
 
     def is_index_loss_accepted(self, generation_number: int) -> bool:
-        """Return whether an operator accepted the loss of the index of a generation (numbered copy of the store)."""
+        """Return whether an operator permitted a start without the kahaDB index of a generation (store copy)."""
         return os.path.lexists(os.path.join(self._accepted, str(generation_number)))
 
     def _note(self, directory: str, number: int, content: Any) -> None:
@@ -462,7 +462,7 @@ class SharedStore:
     # -- the generations ----------------------------------------------------------------------
 
     def generation_names_by_number(self) -> dict[int, list[str]]:
-        """Return the directory names of the store's generations (copies of the store), by number.
+        """Return a dict from the number of each generation (copy of the shared store) to a list of its directory names.
 
         Generations that are not claimed are included.
         """
@@ -482,7 +482,7 @@ class SharedStore:
         return self.directory if is_in_place else path
 
     def unclaimed_copy_path(self, node: str) -> str:
-        """Return the path of a copy of the shared store that the guard of ``node`` makes and has not yet claimed.
+        """Return the path of the copy of the shared store that ``node`` is making for a takeover not yet recorded.
 
         The guard has no number for the copy before the claim, the record by which the node takes over.
         """
@@ -506,7 +506,7 @@ class SharedStore:
 
 
 def current_store_directory(store: str) -> str:
-    """Return the directory with the current kahaDB files of a store.
+    """Return the directory that contains the kahaDB files in use, for the store path in a broker's configuration.
 
     ``store`` is the path in a broker's configuration. With a guard this is the generation in force, whatever the target
     of the guard's link. Raises OSError, FenceError.
@@ -520,7 +520,7 @@ def current_store_directory(store: str) -> str:
 
 
 def recent_store_copies_made_by_host(store: str, guard_state_directory: str) -> list[dict[str, Any]]:
-    """Return a list of the copies of a shared store that a guard of this host made for the newest 200 claims.
+    """Return a list of the copies of a shared store that this host made, among those of the newest 200 takeovers.
 
     The copy of a claim is called its generation. Each copy is a dict with its ``number`` and the time ``made`` in
     seconds since the epoch; the oldest is first. A guard is the process that starts a broker and fences its store;

@@ -44,7 +44,7 @@ def newest_generation_number(accesses: Mapping[str, WritableAndNewestGenerationN
 
 
 def brokers_writing_newest_generation(accesses: Mapping[str, WritableAndNewestGenerationNumbers]) -> list[str]:
-    """Return the names of the brokers of a pair that write to the newest generation (copy) of its shared store.
+    """Return the sorted names of the brokers that can write to the newest copy (generation) of a pair's shared store.
 
     They have its files open. Two names mean two masters.
     """
@@ -81,7 +81,7 @@ def writable_generation_number(open_file_paths: Iterable[str], store: str) -> in
 
 
 def newest_claimed_generation_number(store: str) -> int | None:
-    """Return the number of the newest generation (copy of a shared store) that a node has claimed.
+    """Return the number of the newest copy (generation) of a shared store that a takeover by any node created.
 
     Returns 0 without generations, None for a broken claim. Raises OSError; FenceError for root if another account can
     change the store.
