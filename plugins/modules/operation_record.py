@@ -85,7 +85,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.state.operatio
 
 
 def record_operation_begin_or_end(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Record the begin or end of a planned operation in the host's file of operation records.
+    """Record in a file on the host that a planned operation, such as a restart of brokers, begins or ends.
 
     Returns the module's result, which is never ``changed``.
     """

@@ -30,7 +30,7 @@ def write_compiled_fleet_file(fleet: Any) -> None:
 
 
 def read_compiled_fleet() -> Any:
-    """Read the fleet that an earlier task of this playbook run compiled from its inventory.
+    """Read the data of all brokers that an earlier task of this playbook run computed from the Ansible inventory.
 
     It is a ``deployment.FleetFacts``. Raises AnsibleActionFail if no task of the run has compiled the fleet.
     """

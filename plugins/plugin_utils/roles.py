@@ -13,7 +13,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
 def has_preferred_role(
     role: str, host_name: str, name_pattern: str | None, master_node: str | None, parity: str | None
 ) -> bool:
-    """Return whether a host has the given preferred role in its pair, by its name and the naming pattern.
+    """Return whether ``role`` is the preferred role of a host in its pair, which its name and a pattern determine.
 
     ``role`` is ``master`` or ``slave``. Raises AnsibleFilterError for a name that is no text or a pattern that is
     invalid.

@@ -60,7 +60,7 @@ class Evidence:
 
 
 def describe_probe_answer(connector_name: str, answer: ProbeAnswer) -> str:
-    """Return a clause that describes the answer of a broker's connector to a probe.
+    """Return a part of a sentence that names a broker's connector and describes its answer to a probe.
 
     An example is "on connector stomp the broker …".
     """

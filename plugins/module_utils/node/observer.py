@@ -56,7 +56,7 @@ def observe_broker(
 def probe_connectors_until_first_silent(
     deployed: DeployedBrokerSettings, expected: ExpectedBroker
 ) -> dict[str, ProbeAnswer]:
-    """Probe the connectors of a broker one by one until one is silent, and return the answers by name.
+    """Probe a broker's connectors one by one until one is silent; return a dict of the answers by connector name.
 
     Those that support a round trip are first. A broker that hangs would take the time of every connector.
     """
@@ -71,7 +71,7 @@ def probe_connectors_until_first_silent(
 def probe_connectors_together(
     listeners: Sequence[Listener], deployed: DeployedBrokerSettings, expected: ExpectedBroker, timeout: float
 ) -> dict[str, ProbeAnswer]:
-    """Probe connectors of a broker at the same time, and return the answers by name.
+    """Probe several connectors of a broker in parallel, and return a dict of the answers by connector name.
 
     A broker that hangs takes the time of one.
     """

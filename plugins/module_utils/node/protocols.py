@@ -75,10 +75,7 @@ def is_encrypted(scheme: str) -> bool:
 
 
 def supports_round_trip(scheme: str) -> bool:
-    """Return whether a connector's URI scheme, such as ``stomp``, supports the round trip of a probe.
-
-    The probe can receive its own message back.
-    """
+    """Return whether a probe of a connector with a URI scheme such as ``stomp`` can receive the message it sent."""
     protocol = PROTOCOLS.get(protocol_name_of_scheme(scheme))
     return protocol is not None and protocol.supports_round_trip
 

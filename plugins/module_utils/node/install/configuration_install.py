@@ -39,7 +39,7 @@ Check = typing.Callable[[str], None]
 
 @dataclass(frozen=True)
 class Owners:
-    """The numeric owners and group for installed files and directories.
+    """The numeric ids that own installed files and directories: of the service's user, of root and of the group.
 
     -1 keeps a present id. A file that only its owner may read belongs to ``user``.
     """
@@ -85,7 +85,7 @@ def install_configuration(
     check: bool = False,
     validate: Check | None = None,
 ) -> InstallationOutcome:
-    """Install a configuration as a new version, and return the outcome.
+    """Install a configuration as a new version; return the versions before and after, and the changed files.
 
     The current configuration is switched to the version. With ``check`` nothing is written, and the outcome is that of
     a real installation. Raises NodeError for files that this collection did not install, and the errors of
@@ -193,7 +193,7 @@ def _unchanged_outcome(layout: ConfigurationPaths, name: str, check: bool) -> In
 def restore_installed_version(
     where: str | ConfigurationPaths, version: str, check: bool = False
 ) -> InstallationOutcome:
-    """Restore an earlier installed version of a configuration, and return the outcome.
+    """Restore an earlier installed version of a configuration, and return the names of the old and the new version.
 
     Switches the link ``current`` back to it. Raises NodeError if the version is missing or incomplete.
     """

@@ -105,7 +105,7 @@ def _are_passwords_unchanged(old: bytes | None, new: ConfigurationFile | None) -
 
 
 def live_change_of_activemq_xml(old: bytes, new: bytes) -> LiveChange | None:
-    """Return the change between two activemq.xml if a running broker applies it without a restart, else None.
+    """Return the change between two contents of activemq.xml if a broker can apply it without a restart, else None.
 
     Returns None also if one of the files does not configure the runtimeConfigurationPlugin. Files without a difference
     have a live change without links and plugins. Pure.
@@ -149,7 +149,7 @@ def _canonical_text(element: ElementTree.Element) -> str:
 
 
 def trigger_configuration_reload(layout: ConfigurationPaths, version: str) -> None:
-    """Trigger the broker's reload of the activemq.xml in an installed version.
+    """Make a running broker reload the activemq.xml of the installed configuration version ``version``.
 
     Touches the file, so that the runtimeConfigurationPlugin reads it.
     """

@@ -67,7 +67,7 @@ class StoreContentHashes:
     deliveries: int = 0
 
     def apply_records(self, commands: Iterable[JournalCommand]) -> None:
-        """Add and remove the messages and subscriptions of a kahaDB store as its journal's records do, in order.
+        """Apply a kahaDB store's journal records, in order, to the messages and subscriptions in this object's memory.
 
         A local transaction without an end was rolled back; an XA transaction without an end is in doubt. Raises
         NodeError if the limits of this module are exceeded.

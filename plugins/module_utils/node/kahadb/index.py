@@ -64,7 +64,7 @@ def recovery_start_position(index_path: str) -> tuple[int, int] | None:
 
 
 def journal_positions_in_root(page: bytes) -> tuple[tuple[int, int] | None, ...]:
-    """Return the journal positions (data file, offset) in the record of page 0 of a kahaDB index, each may be None.
+    """Return the journal positions, each as (data file, offset) or None, from the record on page 0 of a kahaDB index.
 
     They are those of the last update, the first transaction in progress, the audit of producers, and from 5.10 on the
     map of acknowledgements. Returns () for an incomplete record.

@@ -210,7 +210,7 @@ class _RedoPages:
         self.offsets: dict[int, int] = {}
 
     def open(self, path: str) -> None:
-        """Open ``db.redo``, and check that it is complete. Raises OSError."""
+        """Open kahaDB's recovery file ``db.redo``; if it is complete, set ``offsets`` of its pages. Raises OSError."""
         try:
             self._file = os.fdopen(open_file(path), "rb")
         except FileNotFoundError:
@@ -233,7 +233,7 @@ class _RedoPages:
             self.offsets = offsets
 
     def read_page(self, number: int) -> bytes:
-        """Return a page, whose number is in ``offsets``. Raises OSError."""
+        """Return the bytes of a kahaDB index page in ``db.redo``, by a page number in ``offsets``. Raises OSError."""
         if self._file is None:
             return b""
         self._file.seek(self.offsets[number])

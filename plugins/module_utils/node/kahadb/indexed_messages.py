@@ -56,7 +56,7 @@ class IndexedJournalPositions:
     offsets: Mapping[tuple[str, int], array[int]] = field(default_factory=dict)
 
     def records_missing_at_journal_end(self, ends: Mapping[int, int]) -> JournalCutOff | None:
-        """Return which records are missing at the end of the journal; None if there are none.
+        """Return which records a kahaDB journal lacks at its end although its index refers to them; None if none.
 
         ``ends`` maps each data file to the offset at which its records end. The index must have been read before the
         journal. A missing data file between others does not count, because a broker up to 5.13 removes a file before it
@@ -86,7 +86,7 @@ class IndexedJournalPositions:
 
 
 def read_journal_positions_in_index(store: str) -> IndexedJournalPositions:
-    """Read from the index of a kahaDB store to which positions of the journal it refers.
+    """Return the journal positions (data files and offsets) to which the index of a kahaDB store refers.
 
     Time and memory are proportional to the size of the index. Raises OSError.
     """
@@ -141,7 +141,7 @@ class MessageTrees:
         self.root_positions = tuple(filter(None, journal_positions_in_root(page)))
 
     def walk_destinations(self) -> Iterator[tuple[str, int]]:
-        """Yield each destination (``0:orders``) with the page of the tree of the positions of its messages."""
+        """Yield the name (``0:orders``) of each destination in a kahaDB index and its message B-tree's page number."""
         return self._pages.walk_btree(self._root, read_text_key, self._read_tree_and_next_offset)
 
     def _read_tree_and_next_offset(self, content: bytes, at: int) -> tuple[int, int]:

@@ -59,7 +59,7 @@ def index_version(index_path: str) -> int:
 
 
 def destination_tree_page_and_index_version(page: bytes) -> tuple[int, int]:
-    """Return the number of the page with the root of the tree of destinations, and the version of the index."""
+    """Return the page number of the destinations' B-tree, and the format version, from page 0 of a kahaDB index."""
     (root,) = _LONG.unpack_from(page, _INT.size)
     at = _INT.size + _LONG.size
     for _index in range(3):
@@ -69,7 +69,7 @@ def destination_tree_page_and_index_version(page: bytes) -> tuple[int, int]:
 
 
 def read_subscriptions_page_and_next_offset(content: bytes, at: int, version: int) -> tuple[int | None, int]:
-    """Return the page of a destination's subscriptions, None for a queue, and the offset of the next record."""
+    """Return the subscriptions' page number (None for a queue) in a kahaDB index record, and the offset after it."""
     at += _DESTINATION_SIZE
     tree = None
     is_topic, at = content[at], at + 1

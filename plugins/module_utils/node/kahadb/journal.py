@@ -142,7 +142,7 @@ class OpenTransactions:
         self._prepared: set[tuple[bool, bytes]] = set()
 
     def records_applied_by_command(self, command: JournalCommand) -> Sequence[JournalCommand]:
-        """Return the kahaDB journal records that take effect with a command record.
+        """Return the kahaDB journal records that take effect by a record: for a commit, those of its transaction.
 
         A commit returns the records of its transaction. A rollback, a prepare, and an addition or removal within a
         transaction return none, any other command itself.
@@ -353,7 +353,7 @@ def end_of_last_batch(data: mmap.mmap) -> int:
 
 
 def first_record_kind(path: str) -> int | None:
-    """Return the kind of the first record in a kahaDB data file, as a number such as ``ADD``.
+    """Return the type of the first record in a kahaDB data file, as an integer (see the constants, such as ``ADD``).
 
     Returns -1 if it has no record, None if it is empty. Raises OSError.
     """
@@ -368,7 +368,7 @@ def first_record_kind(path: str) -> int | None:
 
 
 def encode_trace_batch(text: str) -> bytes:
-    """Encode a text as a trace record of kahaDB, and return a batch with the record.
+    """Encode a text as a trace record of kahaDB, and return the bytes of a journal batch with this record.
 
     An end-of-file record is after it, as 5.14 and later write them. Brokers skip trace records. ``text`` has less than
     120 bytes.

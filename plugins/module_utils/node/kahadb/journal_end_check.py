@@ -98,7 +98,7 @@ def describe_missing_journal_end(store: str, max_seconds: float = MAX_SECONDS) -
 
 
 def check_journal_end(store: str, max_seconds: float = MAX_SECONDS) -> JournalEndCheck:
-    """Check whether the journal of a kahaDB store has the last records to which the index refers.
+    """Check that a kahaDB journal contains the last records to which its index refers; return those that are missing.
 
     A missing data file between others does not count, because a broker up to 5.13 removes a file before it writes the
     index. Raises IndexPageError, OSError.
@@ -163,7 +163,7 @@ class _JournalRecords:
         self._close_files()
 
     def may_contain(self, position: tuple[int, int]) -> bool:
-        """Return whether a record begins at a position and ends in the file, or the broker has removed the file."""
+        """Return whether the journal has a whole record at (data file, offset); True also for a removed file."""
         number, offset = position
         if number not in self._files:
             if len(self._files) >= _MAX_OPEN_FILES:

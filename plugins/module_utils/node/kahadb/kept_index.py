@@ -75,7 +75,7 @@ class KeptIndex:
                     os.link(os.path.join(self.store, name), os.path.join(self._journal, name))
 
     def disk_usage_by_removed_data_file(self) -> dict[str, int]:
-        """Return a dictionary of the disk usage in bytes of data files removed from the kahaDB store, by file name.
+        """Return a dict with the disk usage in bytes, by file name, of kahaDB data files that only ``kept-index`` has.
 
         The files are still in ``kept-index``, for the copy of the store's index.
         """
@@ -87,7 +87,7 @@ class KeptIndex:
         return removed
 
     def delete_kept_data_files(self, names: Iterable[str]) -> None:
-        """Delete the named data files from the directory ``kept-index``, after the broker removed them from its store.
+        """Delete the kahaDB data files with the given names from a store's directory ``kept-index``.
 
         The files that the copy of the store's index requires stay.
         """
@@ -128,7 +128,7 @@ class KeptIndex:
         return True
 
     def subscriptions_in_copy(self) -> set[tuple[str, str]]:
-        """Return the durable subscriptions in the kept copy of a store's index.
+        """Return the durable subscriptions, as (destination, key) pairs, in the kept copy of a kahaDB store's index.
 
         The result is empty without a copy.
         """
@@ -215,7 +215,7 @@ class KeptIndex:
 
 
 def try_copy_settled_index(store: str, target: str, settling_seconds: float = SETTLING) -> bool:
-    """Copy the index of a kahaDB store to a directory if the index is settled, and return whether the copy is usable.
+    """Copy the index files of a kahaDB store if no broker is changing them, and return whether the copy is usable.
 
     A settled index does not change for ``settling_seconds`` before and after the copy. Returns False if it changed, or
     is missing; an unusable copy may then remain in the directory. The files of the copy are synced to the disk.

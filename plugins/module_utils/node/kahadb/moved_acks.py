@@ -22,7 +22,7 @@ _TRACE_TEXT = "activemq.fleet created this data file, because the previous data 
 
 
 def begin_data_file_if_acks_moved(store: str) -> str:
-    """Begin a new data file of a kahaDB store if its last data file contains acknowledgements that kahaDB moved.
+    """Begin a new data file of a kahaDB store if its last data file has acknowledgements that a cleanup moved to it.
 
     Returns the name of the new file. The new file contains one trace record, which brokers skip, and is synced. Returns
     "" if no file was created. No broker may use the store. Raises OSError.

@@ -26,7 +26,7 @@ _SHORTEST_FIELD = 2
 def replace_moved_subscriptions_by_trace_records(
     store: str, start: tuple[int, int], known_subscriptions: set[tuple[str, str]]
 ) -> int:
-    """Replace the subscription records that kahaDB's cleanup moved by trace records, and return their number.
+    """Replace repeated subscription records in a kahaDB journal with trace records, and return their number.
 
     Brokers skip trace records. A cleanup of kahaDB writes the record of a subscription again at the end of the store
     journal; without the replacement, a broker that reads it loses the messages that wait for the subscription.

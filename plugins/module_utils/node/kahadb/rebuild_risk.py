@@ -29,7 +29,7 @@ class RebuildRefusedError(Exception):
 
 
 def find_rebuild_risk(store: str, index_stores: Iterable[str] = ()) -> RebuildRisk:
-    """Find the risk of rebuilding the index of a kahaDB store: the messages that durable subscriptions may lose.
+    """Return how many messages each durable subscription may lose if a broker rebuilds the index of a kahaDB store.
 
     A broker builds the index from the journal. The subscriptions are those of the store's index, of an index that was
     moved aside, of a kept copy, of the same files in ``index_stores``, and of the journal. If the journal has all data

@@ -28,7 +28,7 @@ _BACKUP = re.compile(r"(?:\.before-\d{8}T\d{6}Z(?:-\d{1,2})?)?", re.ASCII)
 
 @dataclass(frozen=True)
 class StoreReplacementPlan:
-    """The plan of replacing a store by a copy of the other node's store, as the playbook resync does.
+    """A plan to replace a kahaDB store by a copy of the other node's store: directories, fingerprint and source host.
 
     It is written so that it survives an interruption. The directory ``staging`` replaces the store, and the old store
     is renamed to ``backup``. Both are names in the parent directory of the store; ``backup`` is empty if there was no
@@ -104,7 +104,7 @@ def remove_store_replacement_plan(store: str, account: SystemAccount) -> None:
 
 
 def untrusted_plan_message(store: str, account: SystemAccount) -> str:
-    """Return an error message if a store has an untrusted plan of a resync; "" if it has none.
+    """Return an error message if a file that plans a kahaDB store's replacement could be changed by the store's owner.
 
     A resync replaces a store by the other node's copy. A plan of an earlier version is untrusted: it is next to the
     store, where ``account``, which owns the store, can change it. It is not used. The result is "" if ``account`` is

@@ -47,7 +47,7 @@ class RebuildRisk:
         return bool(self.messages)
 
     def describe_subscriptions(self) -> str:
-        """Return a text that describes the subscriptions that are at risk of losing messages.
+        """Return a text that names the durable subscriptions that may lose messages by the rebuild of a kahaDB index.
 
         The first three are named.
         """
@@ -127,7 +127,7 @@ class RebuildMessageLossRiskRecord:
 
 
 def record_rebuild_risk(directory: str, store: str, reason: str, risk: RebuildRisk) -> str:
-    """Record the risk of losing messages by the rebuild of a store's index.
+    """Write to a file which durable subscriptions may lose messages by the rebuild of a kahaDB store's index.
 
     The broker started without the index of its store. The record is written durably. Returns its path. ``directory`` is
     the store, or the shared directory of a fenced store. If the newest record has the same content, no new record is

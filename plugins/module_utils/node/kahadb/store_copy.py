@@ -89,7 +89,7 @@ def store_manifest(store: str, user: str | None = None) -> dict[str, dict[str, A
 
 
 def check_store_not_locked(store: str, user: str | None = None) -> None:
-    """Check that no broker holds the lock of a store, and raise NodeError otherwise.
+    """Raise NodeError if a broker holds the lock of a kahaDB store, checked as an account that can access the store.
 
     Raises OSError if the store cannot be read.
     """
@@ -162,7 +162,7 @@ def is_replacement_unfinished(store: str, user: str | None = None) -> bool:
 
 
 def prepare_staging_and_list_missing_files(store: str, files: Manifest, user: str | None = None) -> dict[str, int]:
-    """Create the staging directory for a copy of the other node's kahaDB store, and return what it lacks.
+    """Create the staging directory for a copy of the other node's kahaDB store; return the files still to be copied.
 
     The result has, by name, each missing or incomplete file with the offset from which it must still be transferred.
     Files that are identical in this host's store are copied to the staging directory first; earlier staging directories
@@ -218,7 +218,7 @@ def _create_staging_directory(location: _StoreLocation, prefix: str, staging: st
 
 
 def read_packed_chunk(store: str, name: str, offset: int, file_size: int, user: str | None = None) -> str:
-    """Read a chunk of a store's file, and return it packed as compressed base64 text.
+    """Read a chunk of a file of a kahaDB store, from ``offset`` on, and return it as compressed base64 text.
 
     It has up to 8 MiB. Raises NodeError when the file has changed.
     """

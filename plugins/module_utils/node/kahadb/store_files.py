@@ -112,7 +112,7 @@ def is_store_locked(store: str) -> bool:
 
 
 def check_store_not_locked(store: str) -> None:
-    """Check that no broker holds the lock of a store, and raise NodeError otherwise."""
+    """Raise NodeError if a broker holds the lock of a kahaDB store."""
     if is_store_locked(store):
         raise NodeError(f"a running broker holds the lock of the store {store}: stop the broker that uses this store")
 
@@ -181,7 +181,7 @@ def append_piece(staging: str, files: Manifest, name: str, offset: int, piece: b
 
 
 def read_piece(store: str, name: str, offset: int, file_size: int, length: int) -> bytes:
-    """Read ``length`` bytes of a store's file, from an offset on.
+    """Read at most ``length`` bytes of a file of a kahaDB store, from ``offset`` on, and return them.
 
     ``file_size`` is the expected size of the whole file. Raises NodeError when the file changed, OSError.
     """

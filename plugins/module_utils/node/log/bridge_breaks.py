@@ -70,7 +70,7 @@ def flapping_bridges(records: Sequence[Record], now: float) -> list[dict[str, An
 
 
 def is_frame_size_error(text: str) -> bool:
-    """Return whether the error of a bridge or the message of a record reports a frame above ``maxFrameSize``."""
+    """Return whether the text of a bridge error or of a log record reports a frame above ``maxFrameSize``."""
     return any(error in text for error in _FRAME_ERRORS)
 
 

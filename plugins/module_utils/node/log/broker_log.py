@@ -53,7 +53,7 @@ def read_broker_phase(data_directory: str, since: float) -> LoggedBrokerPhase:
 
 
 def phase_of_process_since(records: Sequence[Record], since: float) -> LoggedBrokerPhase:
-    """Return the phase of the broker process that began at ``since``, from log records.
+    """Return the phase, such as starting or started, of the broker process started at ``since``, from its log records.
 
     ``since`` is in epoch seconds. Pure.
     """
@@ -188,7 +188,7 @@ def _records_in_period(records: Sequence[Record], since: float) -> list[Record]:
 
 
 def epoch_seconds_of_log_records(records: Sequence[Record], until: float) -> list[float]:
-    """Return the times of log records in seconds since the epoch, without milliseconds.
+    """Return a list of the times of log records, in their order, in seconds since the epoch, without milliseconds.
 
     The records are given in the order of the log, and were written until ``until``. In the hour that the clocks of an
     autumn night show twice, the log has no record after a later one: times before a step back are those of the first

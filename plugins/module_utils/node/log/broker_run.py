@@ -105,7 +105,7 @@ class BrokerRun:
 
     @property
     def logged_phase(self) -> LoggedBrokerPhase:
-        """The phase of a broker that its log shows; unknown while the log shows none.
+        """The phase, such as starting or started, that a broker's log shows, with the log record; else ``UNKNOWN``.
 
         The newest log record counts.
         """

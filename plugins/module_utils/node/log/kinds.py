@@ -162,7 +162,7 @@ def parse_log_event(record: Record) -> LogEvent | None:
 
 
 def fields_with_error_of_stack_trace(fields: Mapping[str, str], stack: str) -> Mapping[str, str]:
-    """Return the fields of a log message with the error of its stack trace if the message has only ``{}`` as error.
+    """Return a log message's fields, with the placeholder ``{}`` of its error replaced by the error of its stack trace.
 
     ``e`` is the field of the error.
     """

@@ -39,7 +39,7 @@ def is_client_thread(thread: str) -> bool:
 
 @dataclass(frozen=True)
 class RecordFields:
-    """The fields of one log record as text.
+    """The parts of one record of a broker's log, as text: time, level, message, logger, thread and stack trace.
 
     ``whole`` is False for a record that is cut off or of unknown layout.
     """

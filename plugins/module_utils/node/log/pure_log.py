@@ -33,7 +33,7 @@ _PROPERTY_BY_KIND = {
 
 
 def read_pure_master_slave_runs(data: str) -> list[dict[str, Any]]:
-    """Read the runs of a broker of a Pure Master/Slave pair from its logs.
+    """Read the logs of a broker of a Pure Master/Slave pair, and summarize each run of its process (start to stop).
 
     Returns a dict per run, oldest first. The files are activemq.log and its rotated files. At most 50 runs are
     returned. Each has ``began``, ``started``, ``attached``, ``established``, ``served``; ``began`` is empty if the

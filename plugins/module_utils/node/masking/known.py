@@ -78,7 +78,7 @@ class KnownSecrets:
     def mask_secret_in_span(
         self, text: str, start: int, end: int, before: str = "", *, is_certain: bool = False
     ) -> str:
-        """Return ``text[start:end]`` alone, with the secret value in it replaced by a mark, such as ``@secret@``.
+        """Return only the part ``text[start:end]``, with the secret in it replaced by a mark, such as ``@secret@``.
 
         Blanks and quotes around the value stay; so does a value that contains no secret. ``before``: text that is
         located before ``text`` on the same line. ``is_certain``: even ``none`` is a secret.
@@ -108,7 +108,7 @@ class KnownSecrets:
         return f"@{(matching or secrets)[0].variable}@"
 
     def mask_known_secrets(self, text: str) -> str:
-        """Return the text with every known secret masked.
+        """Return ``text`` with each known secret (value of an inventory variable) in it replaced by a mark.
 
         Secrets that resemble plain words are left out.
         """
@@ -139,7 +139,7 @@ class KnownSecrets:
         return "".join(pieces) + text[position:]
 
     def find_end_of_word_like_secret(self, text: str, start: int, end: int) -> int:
-        """Return the end of a known secret that resembles a word at ``start`` in a text; -1 if there is none.
+        """Return the end offset of a known secret that resembles a word and begins at ``start`` in a text; else -1.
 
         The secret must be the whole value.
         """

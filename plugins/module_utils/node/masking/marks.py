@@ -35,7 +35,7 @@ def is_secret_free_value(value: str) -> bool:
 
 
 def end_of_value_without_secret(text: str, value_start: int, search_end: int) -> int:
-    """Return the end of the value at ``value_start`` if this value contains no secret; else -1.
+    """Return the end offset of the value that begins at ``value_start`` in a text if it contains no secret; else -1.
 
     Examples are ``${variable}``, a mark, a boolean and null.
     """

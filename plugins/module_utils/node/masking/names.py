@@ -48,7 +48,7 @@ _NOT_GENERATED = re.compile(r"[/~.<]|[\w+.-]{1,32}://|\d{4}-\d\d-\d\d|\d{1,2}:\d
 
 
 def secret_word_positions(text: str, words: tuple[re.Pattern[str], ...] = _SECRET_WORDS) -> list[int]:
-    """Return the sorted positions of secret words, such as ``password``, in a text.
+    """Return the sorted offsets in a text at which words such as ``password`` begin.
 
     Names of secrets contain such words. The letter case does not matter. ``is_secret_name`` decides on the whole name.
     """

@@ -31,7 +31,7 @@ _ATTRIBUTES_BY_KIND: dict[str, Sequence[str]] = {
 
 
 def read_broker_jmx_statistics(process: Process, timeout: float) -> dict[str, Any]:
-    """Read the statistics of a running broker by JMX: its memory, stores, messages and bridges.
+    """Return the statistics of a running broker, read over JMX, as a dict: its memory, stores, messages and bridges.
 
     The result is that of ``broker_statistics_from_mbeans``. Raises NodeError when the broker's JVM does not answer
     within ``timeout`` seconds.

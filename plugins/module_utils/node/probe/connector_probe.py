@@ -195,7 +195,7 @@ def _protocol_probe(scheme: str, release: tuple[int, ...]) -> Callable[[BrokerCo
 
 
 def can_probe_protocol(scheme: str) -> bool:
-    """Return whether a probe supports the protocol of a connector's URI scheme; else it only tests the open port."""
+    """Return whether a probe supports the protocol of a connector's URI scheme; else the probe only checks the port."""
     return protocol_name_of_scheme(scheme) in ("mqtt", *_PROBE_BY_PROTOCOL)
 
 

@@ -47,10 +47,10 @@ class _ClassDescriptor:
     parent: _ClassDescriptor | None = None
 
     def classes_from_topmost_superclass_down(self) -> list[_ClassDescriptor]:
-        """Return a Java class and its superclasses, the superclasses first.
+        """Return a list of the descriptors of a Java class and its superclasses, from the topmost superclass down.
 
-        The topmost is first. That is the order of their serialized data. Raises ValueError for more than 60
-        superclasses: a hostile peer can make a class its own superclass.
+        That is the order of their serialized data. Raises ValueError for more than 60 superclasses: a hostile peer can
+        make a class its own superclass.
         """
         classes: list[_ClassDescriptor] = []
         kind: Any = self

@@ -28,7 +28,7 @@ _LOADING_FRAME = re.compile(r"^\s+at org\.apache\.activemq\.broker\.BrokerFactor
 
 
 def is_loading_configuration(process: Process) -> bool | None:
-    """Return whether a started broker is still loading its configuration.
+    """Return whether a thread dump of a broker's JVM shows that the broker is still loading its configuration.
 
     Returns None where its JVM returns no thread dump.
     """
@@ -66,7 +66,7 @@ class ReadinessDetector:
         self._is_loaded = False
 
     def is_stably_ready(self, process: Process | None, state: str) -> bool:
-        """Return whether a broker is ready and stays ready, given its newly observed state.
+        """Return whether a broker, by its process and new state, is standby, or active with its configuration loaded.
 
         Returns False for a broker that is neither active nor standby, or that still loads its configuration.
         """

@@ -24,7 +24,7 @@ _TCP_TABLES = ("tcp", "tcp6")
 
 
 def process_account_listens_on_one_of(pid: int, addresses: Collection[tuple[str, int]]) -> bool:
-    """Return whether the account of a process listens on one of the given addresses, by this or another process.
+    """Return whether any process of the account that runs process ``pid`` listens on one of the (address, port) pairs.
 
     The network namespace is that of the process. The account is compared instead of the descriptors, because a reader
     in a separate user namespace, such as the watchdog, cannot read the descriptors of the process.

@@ -286,7 +286,7 @@ def read_system_file(path: str) -> str:
 
 
 def is_still_running(process: Process) -> bool:
-    """Return whether a process that was recorded earlier is still running.
+    """Return whether the process that a ``Process`` object describes, read at some earlier time, is still running.
 
     It is running if the pid has the same start time and command line.
     """

@@ -121,7 +121,7 @@ def account_to_access_path_as(path: str, user: str | None = None) -> SystemAccou
 
 
 def account_for_renames_in_directory(directory: str, default_account: SystemAccount) -> SystemAccount:
-    """Return the account that renames files in a directory: the default, or the current one if only it can write there.
+    """Return the account for renaming files in a directory: this process's if only it can write there, else the given.
 
     ``default_account`` is also returned for a directory that is missing or denies access.
     """

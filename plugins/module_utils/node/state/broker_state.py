@@ -102,7 +102,7 @@ def gather_state_and_sources(
 def unmet_expectation(
     result: Mapping[str, Any], states: Collection[str], old_pid: int | None, release: str | None
 ) -> str:
-    """Return one line about the first expectation that a broker does not meet; empty if it meets all of them.
+    """Return one line about how a broker differs from its expected state, process or release; empty if it does not.
 
     The expectations are a state, a new process and a release. ``states``: the expected states. ``old_pid``: the
     process that must have been replaced. ``release``: the release that must run.

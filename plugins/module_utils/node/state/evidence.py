@@ -250,7 +250,7 @@ class StoreMarkerEvidence:
 
     @classmethod
     def from_store_marker_result(cls, returned: Mapping[str, Any]) -> StoreMarkerEvidence:
-        """Create the evidence about a store's marker from the result of the module ``store_marker``.
+        """Create a ``StoreMarkerEvidence`` object from the result of the Ansible module ``store_marker``.
 
         Raises NodeError.
         """

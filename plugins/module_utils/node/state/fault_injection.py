@@ -48,7 +48,7 @@ def inject_fault(base: str, unit: str | None, act: str, recover_after: int) -> d
 
 
 def resume_frozen_broker(base: str, unit: str | None) -> dict[str, Any]:
-    """Resume a broker that a drill froze (SIGSTOP), by SIGCONT.
+    """Resume the process of a broker that is stopped by SIGSTOP, by sending SIGCONT.
 
     Returns the time ``at``, and ``changed``, which is False if none was frozen.
     """

@@ -155,7 +155,7 @@ class SameDiagnosisStreak:
     def streak_after_diagnosis(
         self, diagnosis: HangDiagnosis, process: Process | None, now: float
     ) -> SameDiagnosisStreak:
-        """Return the streak of equal diagnoses of a broker's process after one more sample.
+        """Return the updated count of successive equal diagnoses, such as hung, of a broker's process after one more.
 
         Its count is increased if the kind of the diagnosis and the process are the same, else reset to 1. ``now``:
         seconds of a monotonic clock.

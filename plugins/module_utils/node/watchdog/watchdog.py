@@ -102,7 +102,7 @@ class Watchdog:
         self._risks = _StoreRisks()
 
     def check_broker_periodically(self) -> NoReturn:
-        """Check the broker at the interval of the options, until systemd stops the program."""
+        """Check the watched broker at the configured interval, until systemd stops this watchdog program."""
         base, interval = self._options.base, self._options.every
         unreadable = ""
         while True:
@@ -298,7 +298,7 @@ class _StoreRisks:
         self._due = 0.0
 
     def count_subscriptions_with_possible_loss(self, store: str, now: float) -> int | None:
-        """Return the last known number of durable subscriptions that may have lost messages, by the records in a store.
+        """Return the number of durable subscriptions that may have lost messages, as last read from records in a store.
 
         The broker started without a usable index. The number is the last one that was read from the records, None
         before the first read has ended. Start another read if the last one has ended and is older than a minute.
