@@ -43,7 +43,7 @@ def replace_directory_files(
 
 
 def directory_entry_paths(directory: Path, *, recursive: bool = False) -> list[Path]:
-    """Return a list of the paths of all entries of a directory: files, links and subdirectories.
+    """Return the paths of the files, links and subdirectories directly in a directory, or with ``recursive`` below it.
 
     The paths begin with ``directory``. With ``recursive``, the entries of all subdirectories are included. The list is
     empty for a directory that does not exist.

@@ -83,7 +83,7 @@ class _Network:
         }
 
     def propose_links_for_existing_bridges(self) -> None:
-        """Propose variables of network links for the existing bridges, so that the rendered bridges equal them.
+        """Propose the variables of network links from which bridges equal to the existing ones are rendered.
 
         A note is added for each bridge that stays an XML fragment.
         """

@@ -36,7 +36,7 @@ class PeriodReadTooEarly:
         return self.shift if host == self.host and self.begin <= at < self.end else _NO_TIME
 
     def was_moved(self, host: str, at: datetime | None) -> bool:
-        """Return whether a corrected time of a host is one to which ``shift`` was added."""
+        """Return whether ``at``, the time of a log record after the correction, differs from the uncorrected time."""
         return at is not None and bool(self.shift_of(host, at - self.shift))
 
     def correct_record(self, record: LogRecordEvidence) -> LogRecordEvidence:

@@ -162,7 +162,7 @@ class ConnectorPeerLookup:
                     self._listeners_by_multicast_group.setdefault(group, []).append(BrokerListener(broker, connector))
 
     def peers_and_refusals(self, connector: NetworkConnector, client_tls: ClientTlsSettings) -> _PeersAndRefusals:
-        """Return the brokers to which a networkConnector leads, with the reason why each refuses it, or None.
+        """Return pairs of a broker to which a networkConnector leads, and of its reason to refuse (None if it accepts).
 
         ``client_tls`` are the settings of the broker that has the connector.
         """

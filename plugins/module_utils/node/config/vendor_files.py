@@ -45,7 +45,7 @@ _SETS_PASSWORD = re.compile(rb"^[^#!\r\n]*passw(?:or)?d[\w.]*[ \t]*[=:][ \t]*[^\
 
 
 def shipped_configuration_files(home: str) -> dict[str, ConfigurationFile]:
-    """Return the configuration files that an ActiveMQ release ships in its home directory, by path.
+    """Return a dictionary by path of the configuration files that an ActiveMQ release ships in its home directory.
 
     These are the files below ``home/conf``; empty without that directory. Only a link at ``conf`` itself is followed,
     because Debian's package links it to /etc. A file with unprintable characters in its path is left out, because no

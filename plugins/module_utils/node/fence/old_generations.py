@@ -42,9 +42,9 @@ class UncopiedMessage:
     in_doubt: bool
 
     def read_frame_of_uncopied_message(self) -> bytes:
-        """Return the bytes of the OpenWire frame of an uncopied message, read from the data file that contains it.
+        """Return the bytes (OpenWire frame) of this message, read from the data file of the old copy of the store.
 
-        The file belongs to an old generation (copy of the store). Raises OSError, UntrustedPathError.
+        Raises OSError, UntrustedPathError.
         """
         with os.fdopen(open_file(self.path), "rb") as file:
             file.seek(self.offset)

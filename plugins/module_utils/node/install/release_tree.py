@@ -30,7 +30,7 @@ _SYSTEMCTL_TIMEOUT = 600
 
 
 def releases_in_home(home: str) -> list[str]:
-    """Return the ActiveMQ releases of the brokers' jars in an ActiveMQ home directory.
+    """Return the ActiveMQ releases in the names of the jars of an ActiveMQ home directory.
 
     A valid one has exactly one.
     """

@@ -113,7 +113,7 @@ class BrokerRun:
         return LoggedBrokerPhase(self.phase, record.message, record.time, self.has_started) if record else UNKNOWN
 
     def apply_records(self, records: Iterable[Record]) -> BrokerRun:
-        """Apply the next log records, in order, to the state of the broker's run, and return it."""
+        """Update the state of this run of a broker by its next log records, in order, and return this object."""
         for record in records:
             event = parse_log_event(record)
             if event is not None:

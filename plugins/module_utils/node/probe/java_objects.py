@@ -47,7 +47,7 @@ class _ClassDescriptor:
     parent: _ClassDescriptor | None = None
 
     def classes_from_topmost_superclass_down(self) -> list[_ClassDescriptor]:
-        """Return a list of the descriptors of a Java class and its superclasses, from the topmost superclass down.
+        """Return the descriptors of a serialized Java class and its superclasses, from the topmost superclass down.
 
         That is the order of their serialized data. Raises ValueError for more than 60 superclasses: a hostile peer can
         make a class its own superclass.
