@@ -43,6 +43,7 @@ INTERNAL = (
     "machine_info",
     "operation_record",
     "release_tree",
+    "rollback",
     "store_info",
     "store_marker",
 )

@@ -57,8 +57,14 @@ def test_failed_site_reports_brokers_that_were_changed_before(
     }
     failing: dict[str, object] = {
         "__activemq_first_failure": "its port is taken",
-        "__activemq_previous_version": "1a2b",
-        "__activemq_rollback_of_others": {"results": [{"unreachable": True, "item": {"key": "c1"}}, {"skipped": True}]},
+        "__activemq_restored_versions": {"b1": "1a2b"},
+        "__activemq_rollbacks": {
+            "results": [
+                {"unreachable": True, "item": {"key": "c1", "value": {"pid": None}}},
+                {"skipped": True, "item": {"key": "a1", "value": {"pid": 7}}},
+                {"version": "1a2b", "item": {"key": "b1", "value": {"pid": None}}},
+            ]
+        },
         "__activemq_state_after_rollback": {"state": "active"},
         "__activemq_planned_starts": {"hosts": ["a1", "a2", "b1", "b2", "c1"]},
         "__activemq_next_step": {"progress": {"done": []}},
@@ -79,7 +85,7 @@ def test_failed_site_reports_brokers_that_were_changed_before(
     )
     assert completed.returncode == 2
     assert message in completed.stdout
-    assert "at the next start: c1. All other brokers" in completed.stdout
+    assert "at the next start: c1. Do not start these brokers before" in completed.stdout
     assert "configuration 1a2b again, and is active" in completed.stdout
 
 
@@ -105,14 +111,15 @@ def test_failed_start_of_broker_names_its_logs_once(
         "ansible_connection": "local",
         "ansible_failed_result": failed_result,
         "__activemq_site": {"brokers": {"a1": {"base": "/srv/orders", "instance": "orders"}}},
-        "__activemq_broker_state": {"previous": None},
-        "__activemq_planned_starts": {"hosts": []},
+        "__activemq_broker_state": {"pid": 7, "previous": None},
+        "__activemq_next_step": {"progress": {"done": []}},
+        "__activemq_planned_starts": {"hosts": ["a1"]},
     }
     inventory, play = tmp_path / "inventory.yml", tmp_path / "play.yml"
     inventory.write_text(yaml.safe_dump({"all": {"hosts": {"a1": variables}}}))
     role_variables = str(REPOSITORY / "roles/broker/vars/main.yml")
     play.write_text(
-        yaml.safe_dump([{"hosts": "a1", "gather_facts": False, "vars_files": [role_variables], "tasks": tasks[:3]}])
+        yaml.safe_dump([{"hosts": "a1", "gather_facts": False, "vars_files": [role_variables], "tasks": tasks}])
     )
     completed = subprocess.run(
         [Path(sys.executable).parent / "ansible-playbook", "-i", inventory, play],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from activemq_fleet.node.config.configuration_archive import ConfigurationFile
 from activemq_fleet.node.install.configuration_install import Owners, install_configuration
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+START_TASKS = ("Start the broker with its earlier configuration", "Wait until it is ready again")
 UNREACHABLE = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
 
 
@@ -26,8 +28,13 @@ class Hosts:
         self.variables: dict[str, dict[str, Any]] = {}
         self.earlier: dict[str, str | None] = {}
 
-    def add(self, host: str, *, pid: int | None, read: bool, is_new: bool = False, **variables: object) -> None:
-        """Add a host whose broker runs as ``pid`` and has read the new configuration or not; ``is_new``: its first."""
+    def add(
+        self, host: str, *, pid: int | None, read: bool, is_new: bool = False, unchanged: bool = False, **more: object
+    ) -> None:
+        """Add a host whose broker runs as ``pid`` and has read the new configuration or not; ``is_new``: its first.
+
+        ``unchanged``: an interrupted run has installed it before.
+        """
         for number in range(int(is_new), 2):
             tree = {"conf/activemq.xml": ConfigurationFile(b"<beans/>" + bytes([48 + number]), 0o644)}
             outcome = install_configuration(str(self.root / host), tree, Owners())
@@ -38,33 +45,32 @@ class Hosts:
             # As the module broker_info returns it: without a process, no configuration is the previous one.
             "__activemq_broker_state": {"pid": pid, "previous": None if read or pid is None else outcome.previous},
             "__activemq_installed_configuration": {
-                "changed_files": list(outcome.changed_files),
+                "changed_files": [] if unchanged else list(outcome.changed_files),
                 "previous": outcome.previous,
             },
-            **variables,
+            "__activemq_next_step": {"progress": {"done": []}},
+            **more,
         }
 
-    def roll_back(self) -> subprocess.CompletedProcess[str]:
-        """Run the tasks of the rollback for b1 until its files are restored."""
+    def roll_back(self) -> str:
+        """Run the tasks of the rollback for b1 except its start, and return the message of the failed run."""
         tasks = yaml.safe_load((REPOSITORY / "roles/broker/tasks/rollback_site.yml").read_text())
-        names = [task["name"] for task in tasks]
         variables = {
             "__activemq_site": {"brokers": {host: self._broker(host) for host in self.variables}},
             "__activemq_planned_starts": {"hosts": list(self.variables)},
             "__activemq_failure_with_logs": "its port is taken",
-            "__activemq_broker": self._broker("b1"),
-            "__activemq_unit_file": str(self.root / "b1.service"),
+            "__activemq_state_after_rollback": {"state": "standby"},
         }
         play = {
             "hosts": "b1",
             "gather_facts": False,
             "vars": variables,
-            "tasks": tasks[: names.index("Start the broker with its earlier configuration")],
+            "tasks": [task for task in tasks if task["name"] not in START_TASKS],
         }
         inventory, playbook = self.root / "inventory.yml", self.root / "play.yml"
         inventory.write_text(yaml.safe_dump({"all": {"hosts": self.variables}}))
         playbook.write_text(yaml.safe_dump([play]))
-        return subprocess.run(
+        completed = subprocess.run(
             [Path(sys.executable).with_name("ansible-playbook"), "-i", inventory, playbook],
             env=os.environ
             | {
@@ -75,6 +81,9 @@ class Hosts:
             text=True,
             check=False,
         )
+        assert completed.returncode == 2, completed.stdout
+        (message,) = re.findall(r'FAILED! => .*"msg": "(b1 did not become ready: .*)"}', completed.stdout)
+        return str(message)
 
     def _broker(self, host: str) -> dict[str, str]:
         return {"base": str(self.root / host), "instance": "made-up-instance"}
@@ -94,25 +103,53 @@ def hosts(tmp_path: Path) -> Hosts:
 
 def test_failed_start_of_stopped_broker_restores_its_earlier_configuration(hosts: Hosts) -> None:
     hosts.add("b1", pid=None, read=False)
-    completed = hosts.roll_back()
-    assert completed.returncode == 0, completed.stdout
+    message = hosts.roll_back()
+    assert f"Rollback: the host has configuration {hosts.earlier['b1']} again, and is standby. No other" in message
     restored = {host: hosts.has_earlier_configuration(host) for host in hosts.variables}
     assert restored == {"running": True, "stopped": True, "started": False, "b1": True}
 
 
-def test_failed_start_of_new_broker_rolls_back_all_brokers_that_run_earlier_files(hosts: Hosts) -> None:
-    hosts.add("b1", pid=None, read=False, is_new=True)
-    completed = hosts.roll_back()
-    assert completed.returncode == 2
-    assert "No rollback was done, because the host has no earlier configuration" in completed.stdout
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"is_new": True}, "it has no earlier configuration. No other"),
+        ({"unchanged": True}, "this run did not change its configuration. If an interrupted run changed it, restore"),
+    ],
+)
+def test_failed_start_without_rollback_rolls_back_other_brokers_and_names_the_rest(
+    hosts: Hosts, changes: dict[str, Any], reason: str
+) -> None:
+    hosts.add("b1", pid=None, read=False, **changes)
+    hosts.add("b2", pid=None, read=False, **changes)
+    message = hosts.roll_back()
+    assert f"No rollback was done on this host, because {reason}" in message
+    assert "They read the present configuration at the next start: b2. Do not start these brokers before" in message
+    assert message.endswith(
+        "All other brokers of this run have their earlier configuration. Correct the cause on b1, and run the playbook "
+        "site again"
+    )
     restored = {host: hosts.has_earlier_configuration(host) for host in ("running", "stopped", "started")}
     assert restored == {"running": True, "stopped": True, "started": False}
 
 
 def test_lost_host_prevents_no_rollback_of_other_brokers(hosts: Hosts) -> None:
     hosts.variables["running"] |= UNREACHABLE
+    hosts.add("damaged", pid=9, read=False)
+    hosts.variables["damaged"]["__activemq_broker_state"]["previous"] = "removed"
     hosts.add("b1", pid=None, read=False)
-    completed = hosts.roll_back()
-    assert completed.returncode == 0, completed.stdout
+    assert "The rollback failed on these hosts, which still have the new configuration" in (
+        message := hosts.roll_back()
+    )
+    assert "at the next start: running, damaged. Do not start these brokers before" in message
+    assert "no earlier configuration" not in message
     restored = {host: hosts.has_earlier_configuration(host) for host in hosts.variables}
-    assert restored == {"running": False, "stopped": True, "started": False, "b1": True}
+    assert restored == {"running": False, "stopped": True, "started": False, "damaged": False, "b1": True}
+
+
+def test_failed_rollback_of_failed_broker_is_reported_with_other_brokers(hosts: Hosts) -> None:
+    hosts.add("b1", pid=7, read=False)
+    hosts.variables["b1"]["__activemq_broker_state"]["previous"] = "removed"
+    message = hosts.roll_back()
+    assert message.startswith("b1 did not become ready: its port is taken. No other broker was started or restarted.")
+    assert "read it at the next start: b1. Do not start these brokers" in message
+    assert hosts.has_earlier_configuration("stopped")

@@ -1,6 +1,9 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Determines whether a broker's systemd service is installed completely: its unit, its guard and its watchdog."""
+"""The systemd service of a broker as a whole: its unit, its guard and its watchdog.
+
+Determines whether the service is installed completely, and restores it together with an earlier configuration.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,14 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from .config.versions import ConfigurationPaths
 from .errors import NodeError
 from .fence.guard_installation import guard_program_path, install_or_remove_guard
 from .host_paths import PROGRAM_DIRECTORY
+from .install.configure import install_or_restore_configuration
 from .install.unit_files import is_unit_installed
 from .process.proc import properties_of_systemd_units
-from .watchdog.watchdog_installation import WatchdogPaths, install_or_remove_watchdog
+from .watchdog.watchdog_installation import WatchdogPaths, install_or_remove_watchdog, reload_systemd_units
 
 UNIT_DIRECTORY = "/etc/systemd/system"
 
@@ -47,3 +52,38 @@ def pending_service_changes(
     except NodeError as error:  # The installation of the watchdog raises it again if the cause remains.
         changes.append(str(error))
     return changes
+
+
+def restore_configuration_and_service(
+    base: str,
+    instance: str,
+    version: str,
+    *,
+    python: str,
+    programs: str = PROGRAM_DIRECTORY,
+    units: str = UNIT_DIRECTORY,
+) -> bool:
+    """Restore an earlier version of a broker's configuration with the systemd service of this version.
+
+    Returns whether a file was changed. The program of the guard is installed if the unit of the version starts it; it
+    is never removed, because removing a fence also requires it. The watchdog is removed if the version has none. The
+    arguments ``python``, ``programs`` and ``units`` are those of ``pending_service_changes``. The broker is not
+    restarted. Raises NodeError, OSError.
+    """
+    unit_name = f"{instance}.service"
+    parameters = {"base": base, "version": version, "unit": os.path.join(units, unit_name)}
+    is_changed: bool = install_or_restore_configuration(parameters, check=False)["changed"]
+    directory = os.path.join(ConfigurationPaths(base).directory(version), "systemd")
+    unit = os.path.join(directory, unit_name)
+    if not os.path.exists(unit):
+        return is_changed
+    guard = guard_program_path(programs, instance)
+    with open(unit, encoding="utf-8") as file:
+        is_guard_required = guard in file.read()
+    if is_guard_required:
+        is_changed |= install_or_remove_guard(guard, python, is_required=True)
+    reload_systemd_units()
+    watchdog = WatchdogPaths(instance, programs, units)
+    watchdog_unit = os.path.join(directory, watchdog.name)
+    has_watchdog = os.path.exists(watchdog_unit)
+    return bool(install_or_remove_watchdog(watchdog, python, watchdog_unit if has_watchdog else None)) or is_changed

@@ -130,6 +130,11 @@ def remove_watchdog(place: WatchdogPaths) -> list[str]:
     return done
 
 
+def reload_systemd_units() -> None:
+    """Make systemd read changed unit files, without a restart of their services. Raises NodeError."""
+    _call("systemctl", "daemon-reload")
+
+
 def _show(place: WatchdogPaths) -> dict[str, str]:
     text = _call("systemctl", "show", f"--property={_SHOWN}", place.name)
     return dict(line.split("=", 1) for line in split_lines(text) if "=" in line)
