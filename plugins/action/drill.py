@@ -109,11 +109,8 @@ class ActionModule(OncePerFleetAction):
         try:
             playbook_drill.write_drill_html_page(result, report)
         except OSError as error:
-            with tempfile.NamedTemporaryFile("w", prefix="activemq-drill-", suffix=".json", delete=False) as file:
-                json.dump(result.to_dict(), file)
-            raise AnsibleActionFail(
-                "; ".join([headline, *result.reasons, f"{error}. The result of the drill is in {file.name}"])
-            ) from None
+            place = _save_result_elsewhere(result)
+            raise AnsibleActionFail("; ".join([headline, *result.reasons, f"{error}. {place}"])) from None
         finally:
             shutil.rmtree(run.directory, ignore_errors=True)  # The directory contains passwords.
         return {
@@ -125,3 +122,13 @@ class ActionModule(OncePerFleetAction):
 
     def _inventory_data(self, task_vars: dict[str, Any]) -> Any:
         return import_library_module("inventory").inventory_data_of_play(task_vars["hostvars"], self._loader)
+
+
+def _save_result_elsewhere(result: Any) -> str:
+    """Write the result of a drill to a new temporary file, and return the sentence that names the file."""
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="activemq-drill-", suffix=".json", delete=False) as file:
+            json.dump(result.to_dict(), file)
+    except OSError as error:
+        return f"The result of the drill cannot be written to a temporary file either ({error.strerror})"
+    return f"The result of the drill is in {file.name}"

@@ -15,6 +15,7 @@ import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.activemq.fleet.plugins.action.drill import ActionModule
 
+from activemq_fleet.drills.model import DrillResult
 from activemq_fleet.errors import InputError, LabError
 from activemq_fleet.lab import drill_run, playbook_drill
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, LoadEndedError, NextFaultNumberAndPair, fault_from_mapping
@@ -295,22 +296,37 @@ def test_drill_refuses_working_directory_as_path_of_report() -> None:
         playbook_drill.require_writable_report_path(Path("."))
 
 
-def test_failure_to_write_report_of_playbook_names_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def end_drill_without_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[DrillResult, str]:
+    """End a drill whose report cannot be written; return its result and the error."""
     run_directory, parent = tmp_path / "run", tmp_path / "file"
     run_directory.mkdir()
     parent.touch()
     result = result_of([DRILL_FAULT], [replace(ACCOUNT, lost=3, handled=997)])
     run = SimpleNamespace(directory=run_directory, finish_and_judge=lambda _fleet, **_options: result)
     monkeypatch.setattr(ActionModule, "_inventory_data", lambda *_: SimpleNamespace(hosts=hosts(PAIR), groups={}))
-
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-
-    with pytest.raises(AnsibleActionFail, match=rf"^3 events lost: .*cannot write the file .*{parent} is not a dir"):
+    with pytest.raises(
+        AnsibleActionFail, match=rf"^3 events lost: .*cannot write the file .*{parent} is not a"
+    ) as caught:
         object.__new__(ActionModule)._end_drill(run, {"report": parent / "drill.html", "options": {}}, {})
     assert not run_directory.exists()
+    return result, str(caught.value)
+
+
+def test_failure_to_write_report_of_playbook_names_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    result, _error = end_drill_without_report(tmp_path, monkeypatch)
     (result_file,) = tmp_path.glob("activemq-drill-*.json")
     assert json.loads(result_file.read_text()) == json.loads(json.dumps(result.to_dict()))
     assert result_file.stat().st_mode & 0o077 == 0
+
+
+def test_failure_to_write_report_names_verdict_if_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tempfile.NamedTemporaryFile", fail)
+    _result, error = end_drill_without_report(tmp_path, monkeypatch)
+    assert error.endswith("cannot be written to a temporary file either (No space left on device)")
 
 
 def test_drill_creates_directory_of_its_report(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.deployment import StoreFacts
+from activemq_fleet.node.state.broker_health import STORE_REQUIRES_GUARD
 from activemq_fleet.operations import RefusalError
 from activemq_fleet.operations.pair_preconditions import ObservedNode
 from activemq_fleet.operations.release_changes import Back, release_change_effects
@@ -395,11 +396,20 @@ def test_refusal_of_upgrade_names_all_pairs_with_problems() -> None:
     assert "orders-mq02-a: the pair runs a release that this version of" in refusal
 
 
-@pytest.mark.parametrize(("fence", "continues"), [("guard", True), ("none", False)])
-def test_upgrade_that_adds_guard_continues_with_standby_that_waits_without_guard(fence: str, continues: bool) -> None:
+@pytest.mark.parametrize(
+    ("fence", "access", "continues"),
+    [
+        ("guard", STORE_REQUIRES_GUARD, True),
+        ("none", STORE_REQUIRES_GUARD, False),
+        ("guard", "the file system of the store /srv/x does not answer within 5 s", False),
+    ],
+)
+def test_upgrade_that_adds_guard_continues_with_standby_that_waits_without_guard(
+    fence: str, access: str, continues: bool
+) -> None:
     """After the switch, the store has a fence, and only the upgrade of the other node gives it a guard."""
     old_node, new_node = observed_pair("5.18.3", "5.18.3", fence=fence)
-    old_node = replace(old_node, state="standby", release="5.17.6", store_access="the broker runs without a guard")
+    old_node = replace(old_node, state="standby", release="5.17.6", store_access=access)
     new_node = replace(new_node, state="active", guard=19, generation=1, generation_in_force=1)
     nodes = (old_node, new_node)
     run = upgrade_progress(nodes, acted=(B,), waited=31)

@@ -13,7 +13,7 @@ from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.node.host_paths import STORE_MARKER
 from activemq_fleet.node.judge import SERVING
-from activemq_fleet.node.state.broker_health import MIN_FREE_BYTES
+from activemq_fleet.node.state.broker_health import MIN_FREE_BYTES, STORE_REQUIRES_GUARD
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.node.timeouts import HUNG, SETTLE
 from activemq_fleet.pair_state import PairState, is_not_installed
@@ -48,8 +48,13 @@ class ObservedNode(BrokerEvidence):
 
     @property
     def gets_guard_by_upgrade(self) -> bool:
-        """Whether the node's non-serving broker lacks the guard of ``activemq_fence``, which its upgrade adds."""
-        return self.fence == "guard" and self.guard is None and not self.is_serving and self.release != self.wanted
+        """Whether the node's broker waits without the guard that its store requires, and its upgrade adds the guard."""
+        return (
+            self.store_access == STORE_REQUIRES_GUARD
+            and self.fence == "guard"
+            and not self.is_serving
+            and self.release != self.wanted
+        )
 
     @property
     def is_serving(self) -> bool:

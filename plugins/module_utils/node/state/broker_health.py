@@ -51,10 +51,11 @@ MIN_FREE_BYTES = 256 << 20
 space its next start may fail."""
 _HOME_OPTION = "-Dactivemq.home="
 _STORE_TIMEOUT = 10.0
-_UNGUARDED = (
+STORE_REQUIRES_GUARD = (
     "the store was made with activemq_fence: guard, but the broker runs without a guard, so it waits indefinitely for "
     "the lock. Set activemq_fence to guard and run the playbook site, or run the playbook unfence for this pair"
 )
+"""The ``store_access`` of a broker without a guard whose store a guard has fenced."""
 
 
 def gather_release_drift_and_store_facts(
@@ -69,7 +70,7 @@ def gather_release_drift_and_store_facts(
     current = read_installed_configuration(layout.directory(name)) if name else None
     store_facts = _store_evidence(store, process, layout.data) if store else {}
     if process and store_facts.get("is_fenced") and guard_pid_of_broker(process) is None:
-        store_facts["access"] = _UNGUARDED
+        store_facts["access"] = STORE_REQUIRES_GUARD
     free = {layout.base: _free_bytes(layout.base)}
     if store:
         free[store] = store_facts.get("free")
