@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -380,6 +381,22 @@ def test_collect_refuses_directory_with_foreign_files_before_any_host(tmp_path: 
     assert process.returncode == 2
     assert "contains files that the playbook collect did not write" in " ".join(process.stdout.split())
     assert "TASK [Collect the evidence of the host]" not in process.stdout
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "error"),
+    [
+        ("activemq_collect_megabytes", "abc", "is 'abc'. Set it to a whole number of 1 or more"),
+        ("activemq_collect_dumps", "some", "is 'some'. Set it to hung, always or never"),
+    ],
+)
+def test_collect_refuses_invalid_variable_once_before_any_host(
+    variable: str, value: str, error: str, tmp_path: Path
+) -> None:
+    process = run_collect_playbook(tmp_path, "-e", "activemq_collect_to=out", "-e", f"{variable}={value}")
+    assert process.returncode == 2
+    assert re.findall(r'FAILED! => .*"msg": "(.*)"}', process.stdout) == [f"{variable} {error}"]
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

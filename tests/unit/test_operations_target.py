@@ -137,3 +137,30 @@ def test_decision_target_lists_nodes_that_require_resync() -> None:
         "stock-mq01-a.example.com",
         "stock-mq01-b.example.com",
     ]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"megabytes": "abc"}, "activemq_collect_megabytes is 'abc'. Set it to a whole number of 1 or more"),
+        ({"megabytes": 0}, "activemq_collect_megabytes is '0'"),
+        ({"timeout": "1.5"}, "activemq_collect_timeout is '1.5'"),
+        ({"days": -1}, "activemq_collect_days is '-1'. Set it to a whole number of 0 or more"),
+        ({"days": ""}, "activemq_collect_days is ''"),
+        ({"dumps": "some"}, "activemq_collect_dumps is 'some'. Set it to hung, always or never"),
+    ],
+)
+def test_collect_refuses_value_that_its_module_would_reject(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        decide_operation("collect", collect_request(options))
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"megabytes": None, "dumps": ""}, {"megabytes": "50", "timeout": 1, "days": 0, "dumps": "never"}]
+)
+def test_collect_accepts_valid_and_missing_values(options: dict[str, object]) -> None:
+    assert decide_operation("collect", collect_request(options))["hosts"] == [A]
+
+
+def collect_request(options: dict[str, object]) -> OperationDecisionRequest:
+    return OperationDecisionRequest(fleet=FleetFacts(brokers={A: facts_of_broker(A)}), options=options)

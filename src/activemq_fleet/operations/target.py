@@ -22,6 +22,9 @@ from activemq_fleet.topology.named_hosts import (
     similar_name_hint,
 )
 
+_COLLECTION_MINIMA = {"megabytes": 1, "timeout": 1, "days": 0}
+_THREAD_DUMPS = ("hung", "always", "never")
+
 
 @dataclass(frozen=True, slots=True)
 class PossibleTargetHost:
@@ -197,8 +200,10 @@ def decide_log_collection_hosts_and_current_time(request: OperationDecisionReque
     """Return ``{"hosts": names, "time": text}``: the hosts whose logs the playbook ``collect`` copies, and the time.
 
     The time is UTC in the form 20240131T235959Z; it names the directory of the collection. ``options["name"]`` is the
-    host, pair or group to collect from; an empty name is the whole fleet.
+    host, pair or group to collect from; an empty name is the whole fleet. The other options are the variables
+    ``activemq_collect_…`` of this name, if they are set. Raises InputError for an invalid value.
     """
+    _check_collection_options(request.options)
     agent_hosts = [
         PossibleTargetHost(host, agent.pair or "", agent.group or "", "agent")
         for host, agent in request.fleet.agents.items()
@@ -210,3 +215,27 @@ def decide_log_collection_hosts_and_current_time(request: OperationDecisionReque
     ]
     target = resolve_target(brokers, request.options.get("name") or "", other_hosts=agent_hosts)
     return {"hosts": list(target.chosen), "time": time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())}
+
+
+def _check_collection_options(options: Mapping[str, Any]) -> None:
+    """Raise InputError for a value that the module ``collect`` would reject on each host."""
+    for name, minimum in _COLLECTION_MINIMA.items():
+        value = options.get(name)
+        if value is not None and _whole_number(value) < minimum:
+            raise InputError(
+                f"activemq_collect_{name} is {str(value)[:60]!r}. Set it to a whole number of {minimum} or more"
+            )
+    dumps = options.get("dumps") or _THREAD_DUMPS[0]
+    if dumps not in _THREAD_DUMPS:
+        raise InputError(
+            f"activemq_collect_dumps is {str(dumps)[:60]!r}. Set it to {', '.join(_THREAD_DUMPS[:-1])} or "
+            f"{_THREAD_DUMPS[-1]}"
+        )
+
+
+def _whole_number(value: object) -> int:
+    """Return the whole number that a variable contains, or -1 for another value."""
+    try:
+        return int(str(value))
+    except ValueError:
+        return -1
