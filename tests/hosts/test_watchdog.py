@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -22,6 +23,8 @@ WATCHDOG = "activemq-watchdog.service"
 DROP_IN_DIRECTORY = f"/etc/systemd/system/{WATCHDOG}.d"
 PROGRAM = "/usr/local/sbin/activemq-watchdog"
 EXPOSURE = 2.0
+# The class does not exist: the broker stops with a stack trace.
+BROKEN_OPTION = "-Djavax.xml.parsers.DocumentBuilderFactory=no.such.Factory"
 PATIENCE = 240
 """Seconds that a machine under load may take for a step that takes half a minute on an idle machine."""
 
@@ -233,6 +236,35 @@ def test_watchdog_stops_and_starts_with_its_broker(pair: tuple[Machine, Machine]
     wait_for_state(standby, "inactive")
     standby.run("systemctl", "start", UNIT)
     wait_for_state(standby, "active")
+
+
+def installed_units(machine: Machine) -> dict[str, str]:
+    """Return what would differ after an incomplete rollback: the unit files, and what systemd has read of them."""
+    return {
+        unit: machine.run("cat", f"/etc/systemd/system/{unit}")
+        + str(unit_properties(machine, "MemoryMax", "NeedDaemonReload", unit=unit))
+        for unit in (UNIT, WATCHDOG)
+    }
+
+
+def test_failed_site_restores_units_of_broker_and_watchdog_on_both_hosts(
+    controller: Controller, pair: tuple[Machine, Machine]
+) -> None:
+    active, standby = pair
+    units_before = [installed_units(machine) for machine in pair]
+    process_before = unit_properties(active, "MainPID")
+    variables = {
+        "activemq_java_options": [BROKEN_OPTION],
+        "activemq_unit_memory_max": "7g",
+        "activemq_watchdog": "kill",
+    }
+    output = checked_output(controller.run_playbook("site", "--extra-vars", json.dumps(variables)), 2)
+    assert "All other brokers of this run have their earlier configuration. Correct the cause on" in output
+    assert [installed_units(machine) for machine in pair] == units_before
+    assert unit_properties(active, "MainPID") == process_before
+    wait_until(lambda: is_waiting(standby), f"{standby.name} is standby", active, standby)
+    for machine in pair:
+        wait_for_state(machine, "active")
 
 
 @in_every_situation
