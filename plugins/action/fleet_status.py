@@ -36,6 +36,10 @@ class ActionModule(OncePerFleetAction):
         arguments = self.validate_argument_spec(argument_spec(DOCUMENTATION))[1]
         variables = task_vars or {}
         if arguments["step"] == "begin":
+            if arguments["timeout"] < 1:
+                raise AnsibleActionFail(
+                    f"activemq_status_timeout is {arguments['timeout']}. Set it to a whole number of 1 or more"
+                )
             self._check_variables(variables)
         evidence = {host: _result_evidence(result) for host, result in arguments["evidence"].items()}
         try:

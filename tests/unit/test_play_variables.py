@@ -137,6 +137,14 @@ def test_host_cannot_choose_path_that_status_writes(site: LocalSite) -> None:
     assert "activemq_status_to is a fact of the host" in single_line(printed)
 
 
+def test_status_refuses_timeout_below_1_before_it_queries_hosts(site: LocalSite) -> None:
+    site.write_inventory(A, B)
+    status, output = site.play("status", "-e", "activemq_status_timeout=-3")
+    assert status == 2
+    assert "activemq_status_timeout is -3. Set it to a whole number of 1 or more" in output
+    assert "PLAY [Gather]" not in output
+
+
 def test_check_refuses_cached_facts_with_names_of_variables(site: LocalSite) -> None:
     site.write_inventory(A, B)
     cache = site.root / "facts"
