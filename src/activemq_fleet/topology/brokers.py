@@ -18,11 +18,10 @@ from activemq_fleet.settings.host_settings import HostSettings
 from activemq_fleet.topology.model.broker import Broker, Connector, discovery_method_of, multicast_uri_of_group
 from activemq_fleet.topology.single_broker_problems import (
     MAX_PORT,
-    connector_and_link_attributes,
     invalid_broker_name_findings,
     unsupported_connector_and_port_findings,
+    unsupported_connector_attributes,
     unsupported_element_findings,
-    unsupported_network_ttl_findings,
     variables_unsupported_by_broker_findings,
 )
 
@@ -107,7 +106,7 @@ def build_broker_without_links_or_accounts(
             *variables_unsupported_by_broker_findings(broker_host),
             *unsupported_connector_and_port_findings(broker_host, listeners),
         ]
-    findings += [*unsupported_network_ttl_findings(broker_host), *unsupported_element_findings(broker_host)]
+    findings += unsupported_element_findings(broker_host)
     broker = Broker(
         host=identity.name,
         identity=identity,
@@ -160,9 +159,6 @@ def _listen(broker_host: BrokerHost) -> BrokerListeners:
         ports["console"] = broker_host.settings.console_port + broker_host.settings.port_offset
     if broker_host.settings.metrics:
         ports["metrics"] = broker_host.settings.metrics_port + broker_host.settings.port_offset
-    known = all(
-        broker_host.release.supports(element, name) for _, element, name in connector_and_link_attributes(broker_host)
-    )
     jmx = broker_host.settings.jmx
     if jmx:
         ports["jmx"] = jmx.port + broker_host.settings.port_offset
@@ -170,7 +166,7 @@ def _listen(broker_host: BrokerHost) -> BrokerListeners:
             ports["jmx_rmi"] = jmx.rmi_port + broker_host.settings.port_offset
     sound = (
         not unknown
-        and known
+        and not any(unsupported_connector_attributes(broker_host))
         and max(ports.values(), default=0) <= MAX_PORT
         and not any(variables_unsupported_by_broker_findings(broker_host))
     )

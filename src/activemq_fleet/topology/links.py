@@ -25,7 +25,12 @@ from activemq_fleet.topology.link_end_problems import (
 )
 from activemq_fleet.topology.model.broker import Broker, Link, LinkKind, brokers_in_dialling_order
 from activemq_fleet.topology.model.fleet import PairOrSingleBroker, WholeInventoryFacts
-from activemq_fleet.topology.single_broker_problems import unsupported_link_ttl_findings
+from activemq_fleet.topology.single_broker_problems import (
+    unsupported_link_attribute_findings,
+    unsupported_link_ttl_findings,
+    unsupported_network_setting_findings,
+    unsupported_network_ttl_findings,
+)
 
 MULTICAST_TTL = 3
 # A duplex link sends its far end the advisories to follow. To 5.5 the far end puts the prefix before
@@ -153,12 +158,18 @@ def plan_network(
         planned = _plan_links_of_entry(entry, sources or (), targets or ())
         for broker in (broker for source in sources or () for broker in source.brokers):
             findings += unsupported_link_ttl_findings(broker, entry, host, position)
+            findings += unsupported_link_attribute_findings(broker, entry, host, position)
         if sources and targets and not planned:
             findings.append(link_to_itself_finding(host, position, sources[0].name))
         plans += planned
         if whole_inventory is None:
             findings += unknown_link_end_findings(entry, host, position, known_names)
-    return PlannedNetwork.network_from_planned_links(units, plans), findings
+    network = PlannedNetwork.network_from_planned_links(units, plans)
+    for broker in brokers:
+        findings += unsupported_network_setting_findings(broker, network.links_by_host[broker.host])
+        if network.uses_network_ttl(broker):
+            findings += unsupported_network_ttl_findings(broker)
+    return network, findings
 
 
 def _configured_links(
@@ -255,6 +266,11 @@ class PlannedNetwork:
         They are in the order of its activemq.xml: multicast, planned, to its peer.
         """
         return {broker.host: tuple(_links(broker, self)) for unit in self.units.values() for broker in unit.brokers}
+
+    def uses_network_ttl(self, broker: Broker) -> bool:
+        """Return whether a broker opens a link to whose TTL ``activemq_network_ttl`` of the broker applies."""
+        plans = self.plans.get(broker.name_in_links, ())
+        return broker.group in self.multicast_groups or any(not (plan.entry and plan.entry.ttl) for plan in plans)
 
 
 def component_representative_by_name(edges: Iterable[tuple[str, str]]) -> dict[str, str]:

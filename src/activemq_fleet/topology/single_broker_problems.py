@@ -1,8 +1,8 @@
-"""Find errors about one broker by its settings and release alone: T005, T011 and T013."""
+"""Find errors about one broker by its settings, release and links: T005, T011 and T013."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from activemq_fleet.addresses import InvalidHostNameError, validated_host_name
@@ -12,7 +12,7 @@ from activemq_fleet.similar_names import most_similar_name
 
 if TYPE_CHECKING:
     from activemq_fleet.topology.brokers import BrokerHost, BrokerListeners
-    from activemq_fleet.topology.model.broker import Broker
+    from activemq_fleet.topology.model.broker import Broker, Link
 
 MAX_PORT = 65535
 """The largest number of a port."""
@@ -24,13 +24,8 @@ def unsupported_connector_and_port_findings(broker_host: BrokerHost, listeners: 
     """Yield findings about unknown URI schemes, unsupported attributes of connectors, and ports above 65535 (T011)."""
     for unknown in listeners.unknown:
         yield _unknown_scheme_finding(broker_host, *unknown)
-    for variable, element, name in connector_and_link_attributes(broker_host):
-        if not broker_host.release.supports(element, name):
-            yield _unsupported_finding(
-                broker_host,
-                f"{variable} sets {name}, but release {broker_host.release.text} has no such attribute",
-                f"remove {name} from {variable}",
-            )
+    for variable, name in unsupported_connector_attributes(broker_host):
+        yield _unsupported_attribute_finding(broker_host, variable, name)
     for name, port in listeners.ports.items():
         if port > MAX_PORT:
             yield _unsupported_finding(
@@ -40,25 +35,20 @@ def unsupported_connector_and_port_findings(broker_host: BrokerHost, listeners: 
             )
 
 
-def connector_and_link_attributes(broker_host: BrokerHost) -> Iterator[tuple[str, str, str]]:
-    """Yield (variable, element, attribute) of every attribute that the settings give to a connector or link."""
-    settings = broker_host.settings
-    for position, connector in enumerate(settings.connectors or ()):
+def unsupported_connector_attributes(broker_host: BrokerHost) -> Iterator[tuple[str, str]]:
+    """Yield (variable, attribute) of each attribute of a connector that the broker's release does not have."""
+    for position, connector in enumerate(broker_host.settings.connectors or ()):
         for name, _ in connector.attributes:
-            yield f"activemq_connectors[{position}].attributes", "transportConnector", name
-    for name, _ in settings.network_attributes:
-        yield "activemq_network_attributes", "networkConnector", name
-    for position, link in _links_from_broker(broker_host):
-        for name, _ in link.attributes:
-            yield f"activemq_links[{position}].attributes", "networkConnector", name
+            if not broker_host.release.supports("transportConnector", name):
+                yield f"activemq_connectors[{position}].attributes", name
 
 
-def _links_from_broker(broker_host: BrokerHost) -> Iterator[tuple[int, LinkSettings]]:
-    """Yield the entries of ``activemq_links`` that define links of a broker, each with its position."""
-    identity = broker_host.identity
-    for position, link in enumerate(broker_host.settings.links):
-        if link.source in (identity.group, identity.pair):
-            yield position, link
+def _unsupported_attribute_finding(broker: Broker | BrokerHost, variable: str, name: str) -> Finding:
+    return _unsupported_finding(
+        broker,
+        f"{variable} sets {name}, but release {broker.release.text} has no such attribute",
+        f"remove {name} from {variable}",
+    )
 
 
 def _unknown_scheme_finding(broker_host: BrokerHost, position: int, connector: TransportConnectorSettings) -> Finding:
@@ -143,13 +133,6 @@ def _release_findings(broker_host: BrokerHost) -> Iterator[Finding]:
             "remove activemq_log_query",
         )
     yield from _jmx_findings(broker_host)
-    if settings.discovery == "masterslave" and not release.has_masterslave_discovery:
-        yield _unsupported_finding(
-            broker_host,
-            f"activemq_discovery is masterslave, but release {release.text} does not support it (requires 5.6 or "
-            "later)",
-            "set activemq_discovery: failover",
-        )
 
 
 def _jmx_findings(broker_host: BrokerHost) -> Iterator[Finding]:
@@ -174,9 +157,33 @@ def _jmx_findings(broker_host: BrokerHost) -> Iterator[Finding]:
         )
 
 
-def unsupported_network_ttl_findings(broker_host: BrokerHost) -> Iterator[Finding]:
-    """Yield the finding about an ``activemq_network_ttl`` that a broker's release does not support (T011)."""
-    yield from _unsupported_ttl_findings(broker_host, "activemq_network_ttl", broker_host.settings.network_ttl)
+def unsupported_network_ttl_findings(broker: Broker) -> Iterator[Finding]:
+    """Yield the finding about an ``activemq_network_ttl`` that a broker's release does not support (T011).
+
+    The broker has a link for which ``activemq_links`` sets no TTL, so it uses the variable.
+    """
+    yield from _unsupported_ttl_findings(broker, "activemq_network_ttl", broker.settings.network_ttl)
+
+
+def unsupported_network_setting_findings(broker: Broker, links: Sequence[Link]) -> Iterator[Finding]:
+    """Yield the findings about variables for all links of a broker that its release does not support (T011).
+
+    These are ``activemq_network_attributes`` and ``activemq_discovery``. ``links`` are the links that the broker opens:
+    a variable that none of them uses is not reported.
+    """
+    settings, release = broker.settings, broker.release
+    if links:
+        yield from _unsupported_link_attribute_findings(
+            broker, "activemq_network_attributes", settings.network_attributes
+        )
+    # Without this discovery, a link with several addresses is planned as failover.
+    if settings.discovery == "masterslave" and any(link.kind == "failover" for link in links):
+        yield _unsupported_finding(
+            broker,
+            f"activemq_discovery is masterslave, but release {release.text} does not support it (requires 5.6 or "
+            "later)",
+            "set activemq_discovery: failover",
+        )
 
 
 def unsupported_link_ttl_findings(
@@ -186,16 +193,38 @@ def unsupported_link_ttl_findings(
 
     ``entry_host`` and ``entry_position``: where ``activemq_links`` has the entry, if not in the broker's own variables.
     """
-    links = broker.settings.links
-    name = (
-        f"activemq_links[{links.index(entry)}].ttl"
-        if entry in links
-        else f"activemq_links[{entry_position}].ttl of {entry_host}"
-    )
+    name = _variable_of_link_key(broker, "ttl", entry, entry_host, entry_position)
     yield from _unsupported_ttl_findings(broker, name, entry.ttl)
 
 
-def _unsupported_ttl_findings(broker: Broker | BrokerHost, name: str, ttl: int | SplitTtl | None) -> Iterator[Finding]:
+def unsupported_link_attribute_findings(
+    broker: Broker, entry: LinkSettings, entry_host: str, entry_position: int
+) -> Iterator[Finding]:
+    """Yield the findings about attributes of a link that the release of the broker that opens it does not have (T011).
+
+    ``entry_host`` and ``entry_position``: where ``activemq_links`` has the entry, if not in the broker's own variables.
+    """
+    variable = _variable_of_link_key(broker, "attributes", entry, entry_host, entry_position)
+    yield from _unsupported_link_attribute_findings(broker, variable, entry.attributes)
+
+
+def _variable_of_link_key(broker: Broker, key: str, entry: LinkSettings, entry_host: str, entry_position: int) -> str:
+    """Return the text that names a key of an entry of ``activemq_links``; it names the host if another one has it."""
+    links = broker.settings.links
+    if entry in links:
+        return f"activemq_links[{links.index(entry)}].{key}"
+    return f"activemq_links[{entry_position}].{key} of {entry_host}"
+
+
+def _unsupported_link_attribute_findings(
+    broker: Broker, variable: str, attributes: Iterable[tuple[str, str]]
+) -> Iterator[Finding]:
+    for name, _ in attributes:
+        if not broker.release.supports("networkConnector", name):
+            yield _unsupported_attribute_finding(broker, variable, name)
+
+
+def _unsupported_ttl_findings(broker: Broker, name: str, ttl: int | SplitTtl | None) -> Iterator[Finding]:
     if not broker.release.has_consumer_ttl and (ttl == -1 or isinstance(ttl, SplitTtl)):
         kind = "a mapping" if isinstance(ttl, SplitTtl) else "-1"
         yield _unsupported_finding(
