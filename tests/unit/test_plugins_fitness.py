@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -20,10 +21,10 @@ from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.fence.shared_store import claimant_name_of_this_machine
 from activemq_fleet.node.host_paths import STORE_MARKER
 from activemq_fleet.node.install.configuration_install import Owners, install_configuration
-from activemq_fleet.node.process.proc import Process, read_process
+from activemq_fleet.node.process.proc import Process, is_still_running, read_process
 from activemq_fleet.node.state import broker_health
 from tests.unit.release_jars import create_release_directory, jar_content
-from tests.waiting import PATIENCE, within
+from tests.waiting import PATIENCE, wait_until, within
 
 NOBODY = 65534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a process as another account")
@@ -188,6 +189,33 @@ def test_broker_without_guard_cannot_lock_fenced_store(
         access = str(gather_health(base, running, store=str(store))["store_access"])
     assert (problem in access, bool(access)) == (True, bool(problem))
     assert gather_health(base, store=str(store))["store_access"] == ""
+
+
+def test_broker_that_ends_while_fenced_store_is_read_is_not_reported_without_guard(
+    base: ConfigurationPaths, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_evidence = broker_health._store_evidence
+
+    def end_broker_after_reading(store: str, process: Process, data: str) -> dict[str, object]:
+        evidence: dict[str, object] = read_evidence(store, process, data)
+        os.kill(process.pid, signal.SIGKILL)
+        wait_until(lambda: not is_still_running(process), "the process ends")
+        return evidence
+
+    (store / "lock").unlink()
+    (store / "lock").mkdir()
+    (store / "fence").mkdir()
+    (store / "fence/lock").touch()
+    monkeypatch.setattr(broker_health, "_store_evidence", end_broker_after_reading)
+    with process_with_open_files() as running:
+        assert gather_health(base, running, store=str(store))["store_access"] == ""
+
+
+def test_store_of_broker_that_has_ended_is_read_as_of_stopped_broker(base: ConfigurationPaths, store: Path) -> None:
+    with process_with_open_files() as running:
+        pass
+    facts = gather_health(base, running, store=str(store))
+    assert (facts["store_access"], facts["store_marker"], facts["store_used"]) == ("", ["x-mq01", "word"], False)
 
 
 def test_store_that_does_not_exist_is_unused(base: ConfigurationPaths, store: Path) -> None:

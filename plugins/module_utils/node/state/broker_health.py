@@ -34,6 +34,7 @@ from ..process.denied_access import describe_denied_path_access
 from ..process.proc import (
     Process,
     guard_pid_of_broker,
+    is_still_running,
     open_files_with_descriptors,
     proc_status_field_words,
     seconds_since_boot,
@@ -69,7 +70,8 @@ def gather_release_drift_and_store_facts(
     name = layout.current_version_name()
     current = read_installed_configuration(layout.directory(name)) if name else None
     store_facts = _store_evidence(store, process, layout.data) if store else {}
-    if process and store_facts.get("is_fenced") and guard_pid_of_broker(process) is None:
+    # Reading a store may take seconds. The guard of a broker that has ended in the meantime cannot be determined.
+    if process and store_facts.get("is_fenced") and guard_pid_of_broker(process) is None and is_still_running(process):
         store_facts["access"] = STORE_REQUIRES_GUARD
     free = {layout.base: _free_bytes(layout.base)}
     if store:
@@ -174,7 +176,7 @@ def _store_evidence(store: str, process: Process | None, data: str) -> dict[str,
     """Return ``access``, ``marker``, ``used``, ``free``, ``is_fenced``, ``in_force`` and ``generations`` of a store.
 
     All values are as the broker's process sees them. ``data``: the broker's data directory, by whose owner the store of
-    a stopped broker is read.
+    a stopped broker, or of one that has ended in the meantime, is read.
     """
     try:
         account, root = current_account() if process else _account_of_stopped_broker(data), None
@@ -189,6 +191,8 @@ def _store_evidence(store: str, process: Process | None, data: str) -> dict[str,
             if root is not None:
                 os.close(root)
     except (AccountError, OSError, IndexError):
+        if process and not is_still_running(process):
+            return _store_evidence(store, None, data)
         return {"access": f"the file system of the store {store} does not answer within {_STORE_TIMEOUT:g} s"}
     except NodeError as error:
         return {"access": str(error)}
