@@ -85,6 +85,8 @@ def test_bridge_to_undefined_placeholder_becomes_link_without_address(
         ("", "{file}.away", "--properties {file}.away: the file cannot be read (No such file or directory)"),
         ("", "absent={file}", "no activemq.xml of the host absent was given: write FILE for all hosts, or HOST=FILE"),
         ("PEER=a\x01b", "{file}", "has a value with a character that XML does not permit"),
+        ("", "", "the value '' of --properties contains no path: write FILE or HOST=FILE"),
+        ("", f"{HUB}=", f"the value '{HUB}=' of --properties contains no path: write FILE or HOST=FILE"),
     ],
 )
 def test_invalid_properties_file_of_adopt_is_single_error(

@@ -34,17 +34,23 @@ _INTERRUPTED, _BROKEN_PIPE = 130, 141
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "--config", "config_path", type=click.Path(path_type=Path), default=DEFAULT_CONFIG, show_default=True,
+    "--config", "config_path", type=click.Path(), default=DEFAULT_CONFIG, show_default=True,
     envvar="ACTIVEMQ_AGENT_CONFIG", help="read the agent's configuration from this file",
 )  # fmt: skip
 @click.version_option(__version__, prog_name=PROGRAM)
 @click.pass_context
-def agent_command_group(context: click.Context, config_path: Path) -> None:
+def agent_command_group(context: click.Context, config_path: str | Path) -> None:
     """Publish and receive events at the active broker of a pair, and keep every accepted event on disk.
 
     Exit codes: 0 success; 1 rejected or failed; 2 wrong usage or configuration.
     """
-    context.obj = config_path
+    if not str(config_path):
+        raise click.BadParameter(
+            "the path is empty: write a path, or check the shell variable that contains it",
+            context,
+            param_hint="--config",
+        )
+    context.obj = Path(config_path)
 
 
 @agent_command_group.command("run")

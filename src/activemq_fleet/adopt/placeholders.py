@@ -69,7 +69,13 @@ def read_properties_by_host(arguments: Sequence[str], hosts: Collection[str]) ->
     properties_by_host = dict.fromkeys(hosts, HostProperties())
     for text in arguments:
         name, separator, file = text.partition("=")
-        if not separator or Path(text).is_file():
+        is_for_all_hosts = not separator or Path(text).is_file()
+        if not (text if is_for_all_hosts else file):
+            raise InputError(
+                f"the value {text!r} of --properties contains no path: write FILE or HOST=FILE, or check the shell "
+                "variable that contains the path"
+            )
+        if is_for_all_hosts:
             common |= HostProperties(_read_file(Path(text)), (text,))
             continue
         named_hosts = hosts_with_full_or_short_name(name, hosts)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from activemq_fleet.cli.activity import ACTIVITY
-from activemq_fleet.cli.path_parameters import NonEmptyPath
+from activemq_fleet.cli.path_parameters import NonEmptyPath, require_files_in_vault_ids
 
 if TYPE_CHECKING:
     from activemq_fleet import Fleet
@@ -215,6 +215,7 @@ def inventory_options(*, required: bool = True) -> Decorator:
             "--inventory",
             "sources",
             metavar="INVENTORY",
+            type=NonEmptyPath(readable=False),  # It may also be a list of hosts.
             help="Inventory file, directory or comma-separated host list, as for Ansible. May be repeated. "
             "Default: ANSIBLE_INVENTORY, or inventory of ansible.cfg.",
         ),
@@ -224,7 +225,13 @@ def inventory_options(*, required: bool = True) -> Decorator:
             metavar="VARS",
             help="Variable as key=value, YAML, JSON or @FILE; overrides the inventory. May be repeated.",
         ),
-        several("--vault-id", "vault_ids", metavar="ID", help="Vault identity, as for Ansible. May be repeated."),
+        several(
+            "--vault-id",
+            "vault_ids",
+            metavar="ID",
+            callback=require_files_in_vault_ids,
+            help="Vault identity, as for Ansible. May be repeated.",
+        ),
         several(
             "--vault-password-file",
             "vault_password_files",

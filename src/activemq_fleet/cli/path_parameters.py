@@ -1,4 +1,4 @@
-"""Define the type of all command-line parameters that are paths of files or directories."""
+"""Define the type of command-line parameters that are paths of files or directories, and check vault identities."""
 
 from __future__ import annotations
 
@@ -20,3 +20,19 @@ class NonEmptyPath(click.Path):
         if value == "":
             self.fail("the path is empty: write a path, or check the shell variable that contains it", param, ctx)
         return super().convert(value, param, ctx)
+
+
+def require_files_in_vault_ids(
+    _context: click.Context, _parameter: click.Parameter, identities: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the values of the option ``--vault-id``, of the form ``[LABEL@]FILE`` or ``[LABEL@]prompt``, unchanged.
+
+    Raises click.BadParameter for a value with an empty file.
+    """
+    for identity in identities:
+        if not identity.rpartition("@")[2]:
+            raise click.BadParameter(
+                f"the identity {identity!r} has no file: write LABEL@FILE, FILE or prompt, or check the shell variable "
+                "that contains it"
+            )
+    return identities

@@ -71,6 +71,11 @@ def test_error_of_agent_keeps_exit_code_if_stderr_cannot_be_written(
     assert (process.returncode, process.stdout) == (code, b"")
 
 
+def test_empty_path_of_configuration_is_wrong_usage_of_agent(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--config", "", "check"]) == 2
+    assert "--config: the path is empty: write a path" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("descriptors", [">&-", "2>&-", ">&- 2>&-"])
 def test_error_of_agent_keeps_exit_code_if_descriptor_is_closed(descriptors: str) -> None:
     command = f'"{sys.executable}" -m activemq_agent --unknown {descriptors}'

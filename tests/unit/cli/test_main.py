@@ -75,9 +75,16 @@ def test_empty_path_is_wrong_usage_of_every_command(capsys: pytest.CaptureFixtur
     assert ["check", "--file", ""] in options
     assert ["lab", "drill", "--report", ""] in options
     assert ["plan", "-o", ""] in options
+    assert ["lab", "status", "-i", ""] in options
     for arguments in [*options, ["check", ""], ["store", "inspect", ""]]:
         assert cli.main(arguments) == 2, arguments
         assert "the path is empty: write a path" in capsys.readouterr().err, arguments
+
+
+@pytest.mark.parametrize("identity", ["", "production@"])
+def test_vault_identity_without_file_is_wrong_usage(identity: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["names", "-i", "orders-mq01-a,orders-mq01-b,", "--vault-id", identity]) == 2
+    assert f"'--vault-id': the identity {identity!r} has no file: write LABEL@FILE" in capsys.readouterr().err
 
 
 def test_version_loads_neither_ansible_nor_lxml() -> None:
