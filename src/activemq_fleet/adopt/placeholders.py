@@ -37,7 +37,10 @@ _REFERENCE_FORMS = tuple(
 _PROPERTY_LINE = re.compile(r"(?:export\s+)?([A-Za-z][A-Za-z0-9._-]*)\s*[=:]\s*(.*)")
 _JAVA_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))")
 _JAVA_ESCAPES = MappingProxyType({"t": "\t", "n": "\n", "r": "\r", "f": "\f"})
-_QUOTED_VALUE = re.compile(r"""^(["'])((?:(?!\1).)*)\1$""")
+_QUOTED_VALUE = re.compile(r"""(?:"((?:[^"\\]|\\.)*)"|'([^']*)')(?:\s*;\s*(?:#.*)?|\s+#.*)?""")
+"""A value in the quotes of a shell; a semicolon and a comment may follow."""
+_SHELL_ESCAPE = re.compile(r'\\(["\\$`])')
+"""An escape of a shell in double quotes. A backslash before another character is a part of the value."""
 _NOT_IN_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _MAXIMUM_FILE_BYTES = 1 << 20
 
@@ -62,8 +65,8 @@ def read_properties_by_host(arguments: Sequence[str], hosts: Collection[str]) ->
 
     Arguments are ``FILE`` (for all hosts) and ``HOST=FILE``. A file has a line ``NAME=VALUE`` for each, as Java's
     properties and environment files have. In a file whose name ends with ``.properties``, the escapes of Java are
-    decoded; in another file, quotes around a value are removed. Properties of one host take precedence. Raises
-    InputError that names the argument, or the file and its line.
+    decoded; in another file, quotes around a value and a comment after them are removed. Properties of one host take
+    precedence. Raises InputError that names the argument, or the file and its line.
     """
     common = HostProperties()
     properties_by_host = dict.fromkeys(hosts, HostProperties())
@@ -209,7 +212,7 @@ def _read_file(path: Path) -> dict[str, str]:
                 f"{path}:{number}: the line is not of the form NAME=VALUE: correct it, or begin it with # if it is a "
                 "comment"
             )
-        properties[match[1]] = _decode_java_escapes(match[2]) if is_java_file else _QUOTED_VALUE.sub(r"\2", match[2])
+        properties[match[1]] = _decode_java_escapes(match[2]) if is_java_file else _unquote_shell_value(match[2])
     return properties
 
 
@@ -228,6 +231,14 @@ def _joined_java_lines(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
         first, joined = 0, ""
     if joined:
         yield first, joined
+
+
+def _unquote_shell_value(text: str) -> str:
+    """Return a value of an environment file without its quotes, and without a comment after them."""
+    match = _QUOTED_VALUE.fullmatch(text)
+    if match is None:
+        return text
+    return match[2] if match[1] is None else _SHELL_ESCAPE.sub(r"\1", match[1])
 
 
 def _decode_java_escapes(text: str) -> str:
