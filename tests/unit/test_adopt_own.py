@@ -243,6 +243,13 @@ def test_every_setting_in_activemq_xml_is_adopted(values: dict[str, Any], tmp_pa
     assert "xml_fragments" not in str(adoption.files)
 
 
+def test_short_lock_interval_of_guarded_broker_becomes_variable(tmp_path: Path) -> None:
+    adoption = adopt_activemq_xml(fleet("o-mq1", fence="guard", lock_acquire_interval=60), tmp_path)
+
+    assert variables(adoption)["lock_acquire_interval"] == 60
+    assert "xml_fragments" not in variables(adoption)
+
+
 def test_adopted_second_node_of_machine_has_instance_and_port_offset(tmp_path: Path) -> None:
     inventory = hosts("o-mq1", address="one.example.com", pair_links="static")
     inventory["o-mq1-a.example.com"]["activemq_instance"] = "a"

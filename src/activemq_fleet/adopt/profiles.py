@@ -18,7 +18,6 @@ from activemq_fleet.network.uri_parser import Uri, has_placeholder
 from activemq_fleet.node.host_paths import STORE_MARKER
 from activemq_fleet.profiles import NONE, PURE, SHARED_FILE, SHARED_JDBC
 from activemq_fleet.render.store_and_lock import default_guarded_broker_lock_intervals_ms
-from activemq_fleet.settings.host_settings import MIN_UNFENCED_ACQUIRE_INTERVAL
 
 # Paths at which operators usually mount shared storage.
 _SHARED_PATH = re.compile(r"^/(?:srv|mnt|nfs|net|shared|media|cluster)/|nfs|shared|gfs|san\b", re.IGNORECASE)
@@ -203,25 +202,24 @@ def _propose_lock(
     store = _store_element(document)
     if store is None:
         return
-    shortest_acquire = MIN_UNFENCED_ACQUIRE_INTERVAL
+    fence = "none"
     if store.get("directory").endswith(_FENCED_PATH):
-        shortest_acquire = 0
+        fence = "guard"
         default_acquire, default_keepalive = default_guarded_broker_lock_intervals_ms(document.release)
     locker_element = store.find(f"locker/{locker}")
     acquire_text = (
         locker_element.get("lockAcquireSleepInterval") if locker_element else store.get("databaseLockedWaitDelay")
     )
-    _propose_interval(proposal, document, "lock_acquire_interval", acquire_text, default_acquire, shortest_acquire)
-    _propose_interval(
-        proposal, document, "lock_keepalive_interval", store.get("lockKeepAlivePeriod"), default_keepalive
-    )
+    keepalive_text = store.get("lockKeepAlivePeriod")
+    _propose_interval(proposal, document, "lock_acquire_interval", acquire_text, default_acquire, fence)
+    _propose_interval(proposal, document, "lock_keepalive_interval", keepalive_text, default_keepalive, fence)
 
 
 def _propose_interval(
-    proposal: ProposedVariablesByHost, document: AdoptedDocument, name: str, text: str, default: int, shortest: int = 0
+    proposal: ProposedVariablesByHost, document: AdoptedDocument, name: str, text: str, default: int, fence: str
 ) -> None:
-    if text.isascii() and text.isdigit() and int(text) != default and int(text) >= shortest:
-        proposal.propose_value_if_valid(document.host, name, int(text))
+    if text.isascii() and text.isdigit() and int(text) != default:
+        proposal.propose_value_if_valid(document.host, name, int(text), fence=fence)
 
 
 def _propose_store(proposal: ProposedVariablesByHost, document: AdoptedDocument) -> None:

@@ -57,12 +57,12 @@ class ProposedVariablesByHost:
         """Return the proposed high-availability profile of a host: how one node of its pair replaces the other."""
         return PROFILES[self.variables[host]["ha"]]
 
-    def propose_value_if_valid(self, host: str, name: str, value: Any) -> bool:
+    def propose_value_if_valid(self, host: str, name: str, value: Any, **other_variables: Any) -> bool:
         """Add a value to the variables that ``adopt`` proposes for a host if it is valid; return whether it was added.
 
-        None is not valid.
+        None is not valid. ``other_variables`` are those of ``is_valid_value``.
         """
-        if value is None or not is_valid_value(name, value):
+        if value is None or not is_valid_value(name, value, **other_variables):
             return False
         self.variables[host][name] = value
         return True
@@ -151,13 +151,13 @@ class ProposedVariablesByHost:
         self.replaced_elements |= {id(node) for node in nodes if node is not None}
 
 
-def is_valid_value(name: str, value: Any) -> bool:
+def is_valid_value(name: str, value: Any, **other_variables: Any) -> bool:
     """Return whether a value is valid for the variable ``activemq_NAME``.
 
-    The other variables are not considered.
+    ``other_variables`` are the values of variables on which its validity depends. No further variables are considered.
     """
     try:
-        HostSettings.model_validate({name: replace_secret_references_with_placeholders(value)})
+        HostSettings.model_validate({name: replace_secret_references_with_placeholders(value), **other_variables})
     except ValidationError:
         return False
     return True
