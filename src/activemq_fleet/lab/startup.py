@@ -215,8 +215,8 @@ def require_equal_stores_of_pure_pair(hosts: LabBrokers, pair: Pair) -> None:
 def check_pure_start_order(hosts: LabBrokers, broker: Broker, progress: Progress) -> None:
     """Check that a pure master is started before its slave and with an equal store, and raise LabError if not.
 
-    A pure master must not start while its slave runs, nor a slave without its master. A node must not start if the
-    stores may differ and the peer runs. If both nodes are stopped, ``progress`` gets a warning instead, because the
+    A pure master must not start while its slave runs, nor a slave without its master. A node must not start if its
+    peer runs and has served alone. If a stopped node served alone, ``progress`` gets a warning instead, because the
     stores may have been made equal since then.
     """
     if not broker.ha_profile.replicates or broker.peer is None:
@@ -238,7 +238,7 @@ def check_pure_start_order(hosts: LabBrokers, broker: Broker, progress: Progress
             f"{broker.host}: the master {peer.host} of this slave does not listen, and without its master the slave "
             f"would become a second master: start {peer.host} first"
         )
-    if not alive and _ran_alone(hosts, [broker, peer]):
+    if _ran_alone(hosts, [broker, peer]):
         progress(
             f"warning: {broker.host}: the stores of the pair {broker.pair} may differ after a failover, and the "
             f"broker serves only the messages of its own store. {_START_WITH_EMPTY_STORES}"
