@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.errors import InputError
 from activemq_fleet.lab.loopback_overlay import (
     LAB_USER,
     assign_loopback_addresses,
@@ -166,6 +165,22 @@ def test_lab_replaces_all_encrypted_passwords_of_user_with_one_secret() -> None:
     assert not [finding for finding in findings if finding.rule == "T009"]
 
 
+@pytest.mark.parametrize("encrypted", ["activemq_network_password", "activemq_users", "activemq_agent_password"])
+def test_lab_uses_readable_password_of_user_for_encrypted_one(encrypted: str) -> None:
+    hosts = variables(users=[{"name": "net", "password": "s3cret-net", "groups": ["g"]}])
+    hosts |= variables("app1", agent_pair="orders-mq01", agent_username="net", agent_password="s3cret-net")
+    ciphertext = UndecryptedVaultValue("x")
+    for host in hosts:
+        if encrypted in hosts[host]:
+            is_list = encrypted == "activemq_users"
+            hosts[host][encrypted] = [{"name": "net", "password": ciphertext}] if is_list else ciphertext
+
+    overlaid = variables_with_overlay(hosts, overlay_of(hosts, activemq_agents=["app1"]))
+
+    passwords = [overlaid[A]["activemq_network_password"], overlaid[A]["activemq_users"][0]["password"]]
+    assert [*passwords, overlaid["app1"]["activemq_agent_password"]] == ["s3cret-net"] * 3
+
+
 def test_lab_does_not_replace_secret_that_is_not_encrypted() -> None:
     assert "activemq_network_password" not in overlay_of(variables())[A]
 
@@ -297,12 +312,3 @@ def test_list_of_replaced_lab_variables_omits_unchanged_variable() -> None:
     }
     assert (A, "activemq_bind") not in changed
     assert (B, "activemq_bind") in changed
-
-
-def test_two_connectors_with_one_port_on_different_addresses_are_refused_in_lab() -> None:
-    connectors = [
-        {"name": "openwire", "scheme": "nio", "port": 61616, "bind": "10.0.0.5"},
-        {"name": "local", "scheme": "tcp", "port": 61616, "bind": "127.0.0.1"},
-    ]
-    with pytest.raises(InputError, match=f"{A}: the connectors openwire and local have port 61616"):
-        overlay_of(variables(connectors=connectors))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from pydantic import SecretStr
 
 from activemq_fleet import artifacts
@@ -107,7 +108,12 @@ def test_lab_brokers_have_generated_secret_for_encrypted_password_of_load_balanc
     assert saved_state is not None
     (password,) = (account.password for account in saved_state.fleet().broker(A).accounts if account.name == "lb")
     assert isinstance(password, SecretStr)
-    assert {path.stem for path in lab_paths.host_vars.iterdir()} == set(PAIR)
+    overlay = yaml.safe_load((lab_paths.host_vars / "lb1.yml").read_text())
+    assert overlay == {
+        "ansible_host": "not-part-of-the-lab.invalid",
+        "activemq_vip_password": password.get_secret_value(),
+    }, "no playbook may set the password of the lab on the real load balancer"
+    assert "lb1" in yaml.safe_load(lab_paths.overlay_inventory_path.read_text())["all"]["hosts"]
 
 
 def test_repeated_preparation_of_lab_changes_nothing(lab_paths: LabPaths) -> None:
@@ -178,6 +184,17 @@ def test_lab_refuses_fleet_with_errors_and_names_first_error(lab_paths: LabPaths
     with pytest.raises(LabError, match=r"T002 .* has only one node"):
         prepare(lab_paths, variables(A))
     assert not lab_paths.directory.exists()
+
+
+def test_two_listeners_with_one_port_on_different_addresses_are_refused_in_lab(lab_paths: LabPaths) -> None:
+    connectors = [
+        {"name": "openwire", "scheme": "nio", "port": 61616, "bind": "10.0.0.5"},
+        {"name": "local", "scheme": "tcp", "port": 61616, "bind": "127.0.0.1"},
+    ]
+    hosts = variables(connectors=connectors)
+    assert not build_fleet(hosts, {}).blocking_findings
+    with pytest.raises(LabError, match=f"that only the lab uses; T006 {A}, {B}: the listeners .* both use port 61616"):
+        prepare(lab_paths, hosts)
 
 
 def test_lab_preparation_prints_rule_findings_as_warnings(lab_paths: LabPaths) -> None:

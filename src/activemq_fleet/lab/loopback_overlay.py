@@ -122,10 +122,12 @@ def loopback_variables(
 ) -> dict[str, dict[str, Any]]:
     """Return the inventory variables with which a lab runs a fleet on loopback addresses, by host.
 
-    They replace the inventory's, for each broker and agent. ``metrics``: whether all of them have metrics, regardless
-    of the inventory.
+    They replace the inventory's, for each broker and agent. Other hosts, such as load balancers, have only generated
+    secrets: no lab runs them, but the brokers have accounts for them. ``metrics``: whether all brokers and agents have
+    metrics, regardless of the inventory.
     """
     ports = _multicast_ports(fleet, state.block)
+    secrets = _generate_secrets(hosts, state.seed)
     overlays = {
         broker.host: _broker_variables(broker, hosts[broker.host], lab_paths, state, ports, heap)
         for broker in fleet.brokers
@@ -139,22 +141,41 @@ def loopback_variables(
             address = f"127.{state.block}.0.{2 + number % _NODES_A_ROW}:{_AGENT_METRICS_PORT + number // _NODES_A_ROW}"
             overlays[agent.host]["activemq_agent_metrics_address"] = address
     for host, host_overlay in overlays.items():
-        overlays[host] = host_overlay = generate_secrets(hosts[host], state.seed) | host_overlay
         if hosts[host].get("activemq_acl"):
-            host_overlay |= _lab_user({**hosts[host], **host_overlay}, state.seed)
-    return overlays
+            host_overlay |= _lab_user({**hosts[host], **secrets.get(host, {}), **host_overlay}, state.seed)
+    for balancer in fleet.balancers:
+        overlays.setdefault(balancer.host, {})
+    return {host: secrets.get(host, {}) | overlays.get(host, {}) for host in overlays | secrets}
 
 
-def generate_secrets(variables: Mapping[str, Any], seed: str) -> dict[str, Any]:
-    """Return the variables of a host that have encrypted values, with generated secrets in place of these values.
+def _generate_secrets(hosts: Variables, seed: str) -> dict[str, dict[str, Any]]:
+    """Return the variables that have encrypted values by host, with a readable secret in place of each encrypted value.
 
-    The secrets are derived from the seed of the lab. Encrypted values are those that could not be decrypted.
+    A password of a user that is readable in another variable is that one: first a variable of the host, then one of any
+    host. Other secrets are derived from the seed of the lab. Encrypted values are those that could not be decrypted.
     """
-    return {
-        name: _replace_encrypted(value, _secret_path(name, variables), seed)
-        for name, value in variables.items()
-        if name.startswith(PREFIX) and _has_encrypted_value(value)
-    }
+    readable_by_host = {host: _readable_passwords_of_users(variables) for host, variables in hosts.items()}
+    readable = {path: password for passwords in readable_by_host.values() for path, password in passwords.items()}
+    secrets: dict[str, dict[str, Any]] = {}
+    for host, variables in hosts.items():
+        known_secrets = readable | readable_by_host[host]
+        generated = {
+            name: _replace_encrypted(value, _secret_path(name, variables), known_secrets, seed)
+            for name, value in variables.items()
+            if name.startswith(PREFIX) and _has_encrypted_value(value)
+        }
+        if generated:
+            secrets[host] = generated
+    return secrets
+
+
+def _readable_passwords_of_users(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the passwords of a host's users that are not encrypted, by the path of ``_secret_path``."""
+    passwords = {_path_of_user(user["name"]): user.get("password") for user in variables.get("activemq_users") or ()}
+    for name in _PASSWORDS_OF_USERS:
+        if (path := _secret_path(name, variables)) != name and not passwords.get(path):
+            passwords[path] = variables.get(name)
+    return {path: password for path, password in passwords.items() if password and not _has_encrypted_value(password)}
 
 
 def variables_with_overlay(variables_by_host: Variables, overlay_by_host: Variables) -> dict[str, dict[str, Any]]:
@@ -263,7 +284,6 @@ def _broker_variables(
 def _network_variables(broker: Broker, variables: Mapping[str, Any], ports: Mapping[str, int]) -> dict[str, Any]:
     """Return the variables by which a broker connects and listens only inside of the lab."""
     settings, lab_variables = broker.settings, dict[str, Any]()
-    _require_port_for_each_listener(broker)
     if any(link.kind == "multicast" for link in broker.links) or any(c.discovery_uri for c in broker.connectors):
         group = settings.multicast.partition(":")[0]
         lab_variables["activemq_multicast"] = f"{group}:{ports[settings.multicast]}"
@@ -279,18 +299,6 @@ def _network_variables(broker: Broker, variables: Mapping[str, Any], ports: Mapp
         # A lab does not connect to brokers outside of the lab.
         lab_variables["activemq_links"] = [entry for entry in variables["activemq_links"] if not entry.get("addresses")]
     return lab_variables
-
-
-def _require_port_for_each_listener(broker: Broker) -> None:
-    """Raise InputError if two listeners of a broker have one port: in a lab, all have the same address."""
-    names: dict[int, str] = {}
-    for name, port in broker.ports.items():
-        if not name.startswith("jmx") and (other := names.setdefault(port, name)) != name:
-            raise InputError(
-                f"{broker.host}: the connectors {other} and {name} have port {port} on different addresses (bind), but "
-                "in a lab a broker listens on one address. Set another port for one of the two in activemq_connectors "
-                "of an inventory that only the lab uses"
-            )
 
 
 def _limit_variables(broker: Broker, variables: Mapping[str, Any], lab_paths: LabPaths) -> dict[str, Any]:
@@ -408,22 +416,29 @@ def _secret_path(name: str, variables: Mapping[str, Any]) -> str:
     encrypted separately in each variable, so equal passwords cannot be recognized by their ciphertexts.
     """
     user = variables.get(name.replace("_password", "_username")) if name in _PASSWORDS_OF_USERS else None
-    return f"activemq_users[{user}].password" if user else name
+    return _path_of_user(user) if user else name
 
 
-def _replace_encrypted(value: Any, path: str, seed: str) -> Any:
-    """Return the value of a variable with a generated secret in place of each encrypted value.
+def _path_of_user(user: Any) -> str:
+    return f"activemq_users[{user}].password"
 
-    The secrets depend on ``path``, the variable or the user, and not on the host, because peers must have equal
+
+def _replace_encrypted(value: Any, path: str, known_secrets: Mapping[str, Any], seed: str) -> Any:
+    """Return the value of a variable with the known secret or a derived one in place of each encrypted value.
+
+    The derived secrets depend on ``path``, the variable or the user, and not on the host, because peers must have equal
     secrets. An entry of a list is identified by its name, else by its position.
     """
     if isinstance(value, UndecryptedVaultValue):
-        return _derive_secret(seed, path)
+        return known_secrets[path] if path in known_secrets else _derive_secret(seed, path)
     if isinstance(value, Mapping):
-        return {key: _replace_encrypted(item, f"{path}.{key}", seed) for key, item in value.items()}
+        return {key: _replace_encrypted(item, f"{path}.{key}", known_secrets, seed) for key, item in value.items()}
     if isinstance(value, list | tuple):
         names = (item.get("name", at) if isinstance(item, Mapping) else at for at, item in enumerate(value))
-        return [_replace_encrypted(item, f"{path}[{name}]", seed) for name, item in zip(names, value, strict=True)]
+        return [
+            _replace_encrypted(item, f"{path}[{name}]", known_secrets, seed)
+            for name, item in zip(names, value, strict=True)
+        ]
     return value
 
 

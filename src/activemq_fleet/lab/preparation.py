@@ -87,9 +87,7 @@ def prepare_lab(
         directory=str(lab_paths.directory),
     )
     overlay = over.loopback_variables(fleet, data.hosts, lab_paths, state, heap, metrics=metrics)
-    # Load balancers are no hosts of the overlay, but the brokers have accounts for them.
-    readable = {host: {**variables, **over.generate_secrets(variables, seed)} for host, variables in data.hosts.items()}
-    state = replace(state, hosts=over.variables_with_overlay(readable, overlay))
+    state = replace(state, hosts=over.variables_with_overlay(data.hosts, overlay))
     _write_lab_files(lab_paths, state, overlay)
     return state, over.list_replaced_host_variables(data.hosts, overlay)
 
@@ -174,11 +172,19 @@ def _link_jars(release: Release, jars: Path, lab_paths: LabPaths) -> InstalledRe
 
 def _write_lab_files(lab_paths: LabPaths, state: LabState, overlay: Mapping[str, Mapping[str, Any]]) -> None:
     fleet = state.fleet()
+    if fleet.blocking_findings:
+        raise LabError(
+            "the fleet has errors with the addresses, directories and secrets of a lab: correct them in an inventory "
+            "that only the lab uses",
+            *merged_finding_lines(fleet.blocking_findings),
+        )
     write_lab_file(lab_paths.names, over.jvm_hosts_file_content(fleet, state.addresses))
     layer: dict[str, Any] = {"all": {"hosts": {host: {} for host in overlay}}}
     write_lab_file(lab_paths.overlay_inventory_path, _HEAD + lab_json_text(layer))
+    hosts_of_lab = {*(broker.host for broker in fleet.brokers), *(agent.host for agent in fleet.agents)}
     for host, variables in overlay.items():
-        write_lab_file(lab_paths.host_vars / f"{host}.yml", _HEAD + lab_json_text({**_CONNECTION, **variables}))
+        connection = _CONNECTION if host in hosts_of_lab else _NO_CONNECTION
+        write_lab_file(lab_paths.host_vars / f"{host}.yml", _HEAD + lab_json_text({**connection, **variables}))
     for broker in fleet.brokers:
         make_shared_store_directory(broker)
     for path in lab_paths.host_vars.iterdir():
@@ -196,6 +202,8 @@ _CONNECTION = {
     "ansible_python_interpreter": "{{ ansible_playbook_python }}",
     "ansible_become": False,
 }
+# A playbook must not write addresses and passwords of a lab to hosts that the lab does not run, such as load balancers.
+_NO_CONNECTION = {"ansible_host": "not-part-of-the-lab.invalid"}
 
 
 def install_broker_configuration(broker: Broker, software: InstalledRelease) -> str:
