@@ -49,13 +49,15 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     return Lab(LabPaths(tmp_path / "lab"), lambda: InventoryData(variables(), {}), claims=claims)
 
 
-def test_error_about_used_monitoring_port_names_port_and_service(
+def test_error_about_used_monitoring_port_names_port_and_next_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, used_port: int
 ) -> None:
     monkeypatch.setattr(monitoring_module, "PROGRAMS", {"alertmanager": ("prometheus-alertmanager", used_port)})
     monitoring = Monitoring(*lab_paths_and_state(fleet_of(variables()), tmp_path / "lab"))
-    with pytest.raises(LabError, match=rf"port {used_port} on 127\.77\.0\.1, .*disable --now prometheus-alertmanager`"):
+    with pytest.raises(LabError, match=rf"port {used_port} on 127\.77\.0\.1, because") as error:
         monitoring.require_free_ports()
+    assert "run `activemq-fleet lab down`" in str(error.value)
+    assert "`systemctl disable --now prometheus-alertmanager`" in str(error.value)
 
 
 @pytest.mark.parametrize("fresh", [False, True])

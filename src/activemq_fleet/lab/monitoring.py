@@ -97,7 +97,8 @@ class Monitoring:
             if self._process(name) is None and is_port_taken(self.program_address(name)):
                 raise LabError(
                     f"{name} of the lab cannot use port {port} on {self._host}, because another program uses it: stop "
-                    f"that program. If it is the service that Debian started after the installation of {service}, run "
+                    "that program. If an earlier start of this lab left it, run `activemq-fleet lab down`. If it is "
+                    f"the service that Debian started after the installation of {service}, run "
                     f"`systemctl disable --now {service}`"
                 )
 
