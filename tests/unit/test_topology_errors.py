@@ -440,6 +440,17 @@ def test_t011_ttl_of_link_that_only_target_defines_is_reported_on_source(ttl: ob
     )
 
 
+def test_t011_attribute_of_link_that_only_target_defines_is_reported_on_source() -> None:
+    inventory = hosts("o-mq1", "o-mq2", topology="none", ha="none", nodes="a")
+    inventory["o-mq1-a.example.com"]["activemq_release"] = "5.8.0"
+    entry = {"from": "o-mq1", "to": "o-mq2", "attributes": {"checkDuplicateMessagesOnDuplex": "true"}}
+    inventory["o-mq2-a.example.com"]["activemq_links"] = [entry]
+
+    assert error_of("T011", inventory).startswith(
+        "o-mq1-a.example.com: activemq_links[0].attributes of o-mq2-a.example.com sets checkDuplicateMessagesOnDuplex, "
+    )
+
+
 def test_t011_pure_pair_with_tls_is_reported() -> None:
     built_fleet = fleet("o-mq1", release="5.5.1", ha="pure", tls=TLS)
 
