@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from activemq_fleet import InputError
-from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options, output_option, spark_options
+from activemq_fleet.cli.options import (
+    INVENTORY_VARIABLE_OPTIONS,
+    InventoryOptions,
+    format_option,
+    inventory_options,
+    output_option,
+    refuse_options_with,
+    require_option,
+    spark_options,
+)
 from activemq_fleet.cli.output_paths import require_dataset_differs_from_inputs
 from activemq_fleet.cli.path_parameters import NonEmptyPath
 from activemq_fleet.cli.printing import print_escaped
@@ -85,13 +94,12 @@ def audit_command(
 
     Exit codes: 0 no findings; 1 findings, or logs or journals are missing; 2 unusable input.
     """
-    if until_idle is not None and not follow:
-        raise click.UsageError("--until-idle requires --follow: add --follow, or remove --until-idle")
-    if metrics and follow:
-        raise click.UsageError(
-            "--metrics and --follow cannot be used together: --metrics requires a completed period. Remove one of the "
-            "options"
-        )
+    if follow:
+        refuse_options_with("--follow", "--metrics requires a completed period", "metrics")
+    else:
+        require_option("--follow", "until_idle")
+    if not inventory:
+        require_option("-i", *INVENTORY_VARIABLE_OPTIONS)
     from activemq_fleet.spark.session import temporary_spark_session
 
     require_dataset_differs_from_inputs("-o", output, inventory.input_paths_by_option())

@@ -12,12 +12,20 @@ from activemq_fleet import FleetError, InputError
 from activemq_fleet.cli.completion_values import complete_releases, complete_rule_list
 from activemq_fleet.cli.configuration import CheckConfiguration, read_nearest_configuration
 from activemq_fleet.cli.formats import FORMATS, report_formatter
-from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
+from activemq_fleet.cli.options import (
+    INVENTORY_VARIABLE_OPTIONS,
+    InventoryOptions,
+    format_option,
+    inventory_options,
+    refuse_options_with,
+    require_option,
+)
 from activemq_fleet.cli.output_paths import require_output_differs_from_inputs
 from activemq_fleet.cli.path_parameters import NonEmptyPath
 from activemq_fleet.cli.printing import print_warning
 
 _PATH = NonEmptyPath(path_type=Path)
+_OPTIONS_WITHOUT_EFFECT_ON_DIFF = ("fix", "backup", "baseline", "write_baseline", "strict", "form", "output")
 
 
 @click.command("check")
@@ -165,18 +173,12 @@ def check_command(
             "--fix and --diff require --file: they cannot change an inventory. In the inventory, correct the "
             "variables that the findings name"
         )
-    output_options = {"--output": output, "--write-baseline": write_baseline, f"--format {form}": form != "text"}
-    refused_with_diff = [option for option, is_used in output_options.items() if is_used]
-    if diff and refused_with_diff:
-        raise click.UsageError(
-            f"--diff and {refused_with_diff[0]} cannot be used together: --diff only prints the changes. Remove one of "
-            "the options"
-        )
-    if fix and diff:
-        raise click.UsageError(
-            "--fix and --diff cannot be used together: --fix writes the changes, --diff only prints them. Remove one "
-            "of the options"
-        )
+    if paths:
+        refuse_options_with("--file", "the check of files reads no inventory", *INVENTORY_VARIABLE_OPTIONS)
+    if diff:
+        refuse_options_with("--diff", "--diff only prints the changes of --fix", *_OPTIONS_WITHOUT_EFFECT_ON_DIFF)
+    elif not fix:
+        require_option("--fix", "backup")
     configuration = read_nearest_configuration(Path.cwd()) if use_configuration else CheckConfiguration()
     _check_configured_rules(configuration)
     for warning in unused_setting_warnings(configuration, paths):

@@ -8,7 +8,7 @@ import click
 
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.completion_values import complete_hosts
-from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
+from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options, require_option
 from activemq_fleet.cli.printing import print_escaped
 from activemq_fleet.cli.terminal import print_through_pager
 from activemq_fleet.node.printable import terminal_safe_json
@@ -54,8 +54,8 @@ def explain_command(inventory: InventoryOptions, host: str, to: str | None, dest
     from activemq_fleet.explain import explanation_to_text
     from activemq_fleet.explain.route_page import explain_route
 
-    if destination and not to:
-        raise click.UsageError("--destination requires --to: add --to TARGET, or remove --destination")
+    if not to:
+        require_option("--to", "destination")
     fleet = inventory.load_fleet()
     print_warnings_and_inventory_findings(fleet)
     activity = ACTIVITY.spinner_with_text("Following the routes of messages" if to else f"Explaining {host}")

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from activemq_fleet.cli.completion_values import complete_hosts
-from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
+from activemq_fleet.cli.options import (
+    INVENTORY_VARIABLE_OPTIONS,
+    InventoryOptions,
+    format_option,
+    inventory_options,
+    require_option,
+)
 from activemq_fleet.cli.printing import print_escaped
 from activemq_fleet.cli.terminal import print_through_pager
 from activemq_fleet.errors import names_to_text
@@ -70,6 +76,8 @@ def names_command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str
         inventory = inventory.with_inventory_from_ansible_config()
     if not (hosts or inventory):
         raise click.UsageError("no hosts are selected: add host names to the command, or set -i INVENTORY")
+    if not inventory:
+        require_option("-i", *INVENTORY_VARIABLE_OPTIONS)
     option_variables = {f"activemq_{name}": value for name, value in convention.items() if value is not None}
     variables = _naming_variables(hosts, inventory, option_variables)
     rows = [_host_row(host, host_variables) for host, host_variables in variables.items()]

@@ -6,13 +6,14 @@ import dataclasses
 import functools
 import inspect
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.path_parameters import NonEmptyPath, require_files_in_vault_ids
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from activemq_fleet.inventory import InventoryData, Position
     from activemq_fleet.spark.session_options import SessionOptions
 
+_COMMAND_LINE = ParameterSource.COMMANDLINE
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
 
@@ -49,6 +51,43 @@ def options_as_argument(parameter: str, make: Callable[..., object], *options: D
         return decorated
 
     return decorate
+
+
+INVENTORY_VARIABLE_OPTIONS = ("extra_vars", "vault_ids", "vault_password_files")
+"""The parameters of the options that have an effect only if an inventory is read: ``-e`` and the vault options."""
+
+
+def require_option(required: str, *dependent_parameters: str) -> None:
+    """Raise click.UsageError if the command line has an option that has no effect without the option ``required``.
+
+    A command calls this function if ``required`` was not used. ``dependent_parameters`` are the parameters of the
+    options that require it.
+    """
+    for option in _given_options(dependent_parameters):
+        raise click.UsageError(f"{option} requires {required}: add {required}, or remove {option}")
+
+
+def refuse_options_with(other: str, reason: str, *parameters: str) -> None:
+    """Raise click.UsageError if the command line has an option that has no effect together with the option ``other``.
+
+    A command calls this function if ``other`` was used. ``parameters`` are the parameters of the options.
+    """
+    for option in _given_options(parameters):
+        raise click.UsageError(f"{other} and {option} cannot be used together: {reason}. Remove one of the options")
+
+
+def _given_options(parameters: Collection[str]) -> Iterator[str]:
+    """Yield the names of the options with the given parameters that the command line of the current command has.
+
+    An option with its default value is omitted, because it changes nothing.
+    """
+    context = click.get_current_context()
+    for option in context.command.params:
+        if option.name not in parameters or context.get_parameter_source(option.name) is not _COMMAND_LINE:
+            continue
+        value = context.params[option.name]
+        if value != option.get_default(context):
+            yield (option.secondary_opts if value is False else option.opts)[-1]
 
 
 def format_option(*formats: str, help: str = "Output format.") -> Decorator:

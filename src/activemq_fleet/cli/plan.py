@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option, spark_options
+from activemq_fleet.cli.options import (
+    INVENTORY_VARIABLE_OPTIONS,
+    InventoryOptions,
+    inventory_options,
+    output_option,
+    refuse_options_with,
+    require_option,
+    spark_options,
+)
 from activemq_fleet.cli.output_paths import require_dataset_differs_from_inputs
 from activemq_fleet.cli.path_parameters import NonEmptyPath
 from activemq_fleet.cli.printing import print_escaped, print_escaped_to_stderr, print_warning
@@ -92,8 +100,12 @@ def plan_command(
         inventory = inventory.with_inventory_from_ansible_config()
     if bool(hosts) == bool(inventory):
         raise click.UsageError("plan reads the hosts from one source: set either --hosts FILE or -i INVENTORY")
-    if since and compute_everything:
-        raise click.UsageError("--since and --anew cannot be used together: remove one of them")
+    if hosts:
+        refuse_options_with("--hosts", "its file contains all variables", *INVENTORY_VARIABLE_OPTIONS)
+    else:
+        require_option("--hosts", "form")
+    if since:
+        refuse_options_with("--since", "--anew computes the files of all hosts", "compute_everything")
     require_dataset_differs_from_inputs("-o", output, inventory.input_paths_by_option())
     with temporary_spark_session("plan", spark) as running:
         options = PlanJobOptions(

@@ -19,7 +19,7 @@ import click
 from activemq_fleet import FleetError, InputError
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.completion_values import complete_hosts
-from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
+from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options, refuse_options_with
 from activemq_fleet.cli.output_paths import require_output_differs_from_inputs
 from activemq_fleet.cli.path_parameters import NonEmptyPath
 from activemq_fleet.cli.printing import (
@@ -121,6 +121,9 @@ def status_command(form: str, html: Path | None, watch: float | None, wide: bool
 
     Exit codes: 0 healthy; 1 findings, including unreachable hosts; 2 wrong usage.
     """
+    if query["lab"] or query["directory"]:
+        option = "--lab" if query["lab"] else "--dir"
+        refuse_options_with(option, "the brokers of a lab are queried without Ansible", "forks", "ansible")
     try:
         return _query_and_show(_StatusQuery(**query), form, html, watch, wide=wide)
     except FleetError as error:

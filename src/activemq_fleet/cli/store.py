@@ -14,7 +14,7 @@ import click
 
 from activemq_fleet import FleetError, InputError
 from activemq_fleet.cli.activity import ACTIVITY
-from activemq_fleet.cli.options import format_option
+from activemq_fleet.cli.options import format_option, require_option
 from activemq_fleet.cli.path_parameters import NonEmptyPath
 from activemq_fleet.cli.printing import print_escaped
 from activemq_fleet.node.printable import count_with_noun, escape_unprintable
@@ -139,6 +139,11 @@ def replay_and_remove_generations_command(
     """
     from activemq_fleet.node.config.probe_account import Login
 
+    if not username:
+        require_option("--username", "password_file")
+    addresses = [_parse_broker_url(url) for url in urls]
+    if not any(tls for _, tls in addresses):
+        require_option("--to ssl://HOST:PORT", "ca_file")
     numbers = _run_as_owner(
         directory, lambda: _open_fenced_store(directory).generation_numbers_with_uncopied_messages()
     )
@@ -147,7 +152,6 @@ def replay_and_remove_generations_command(
         return
     login = Login(username, _read_password(username, password_file))
     context = ssl.create_default_context(cafile=ca_file)
-    addresses = [_parse_broker_url(url) for url in urls]
     for number in numbers:
         replay = partial(_replay_generation, directory, number, addresses, login, context)
         sent, in_doubt = _run_as_owner(directory, replay, MessageReplayError)
