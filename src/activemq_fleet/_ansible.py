@@ -82,6 +82,10 @@ _REMEDIES = {
     "ending in ':' is not allowed": ". The file is read as INI: write groups as [GROUP], or write YAML in a file *.yml",
 }
 """The remedies for mistakes in inventories that Ansible's own message explains, by a part of that message."""
+TOO_DEEP = "maximum recursion depth exceeded"
+"""The message of Python's RecursionError, which Ansible's messages repeat."""
+_RECURSIVE_LOOP = f"Recursive loop detected in template: {TOO_DEEP}"
+_REFERS_TO_ITSELF = "the value refers to itself, or has too many levels of lists and mappings"
 _NO_MAPPING = re.compile(r"Could not process '(.+?)': failed to combine variables")
 _NO_FILE = re.compile(r".*Could not find or access '(.+?)'")
 _NO_PASSWORD_FILE = re.compile(r"[Tt]he vault password file .* was not found$")
@@ -272,6 +276,8 @@ class _StrictInventoryManager(InventoryManager):  # type: ignore[misc]  # Ansibl
         cause = (intended_causes or list(causes.values()))[0]
         reason = format_event_brief_message(cause).removeprefix(f"{source}: ").rstrip(".")
         reason = reason.removeprefix("Failed to parse inventory: ")
+        if TOO_DEEP in reason:
+            raise RecursionError
         if _NOT_A_MAPPING in reason:
             return (
                 f"{beginning}: the file contains a list, but an inventory is a mapping of groups. Write all: in the "
@@ -355,7 +361,7 @@ def ansible_error_message(error: BaseException) -> str:
 
     It has file and line of the error's cause where they are known.
     """
-    message = " ".join(str(error).split()).rstrip(".")
+    message = " ".join(str(error).split()).rstrip(".").replace(_RECURSIVE_LOOP, _REFERS_TO_ITSELF)
     if any(text in message for text in _MISSING_PASSWORD_TEXTS):
         message += ": set --vault-password-file or --vault-id, or ANSIBLE_VAULT_PASSWORD_FILE"
     if _NO_PASSWORD_FILE.search(message):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ _IN_BRACKETS = frozenset({"while parsing a flow mapping", "while parsing a flow 
 _ORPHANED_VALUE = "mapping values are not allowed here"
 _OPEN_QUOTE = "the quote of a value is not closed: add the quote at the end of the value"
 _TEMPLATE = "{{"
+_MAXIMUM_LEVELS = 100
+"""The number of levels that Ansible can read with Python's default limit of recursion, which is about 150."""
 _KEY = re.compile(r"[ -]*([A-Za-z][\w.-]*)")
 
 
@@ -51,6 +54,57 @@ def find_yaml_mistake(path: str) -> LocatedYamlMistake | None:
         return LocatedYamlMistake(line, f"the value contains the control character U+{error.character:04X}: remove it")
     except yaml.YAMLError:
         return None
+    return None
+
+
+def too_deep_value_message(sources: Iterable[str], extra_vars: Iterable[str]) -> str:
+    """Return the error message about a value of an inventory that contains itself, or has too many levels.
+
+    ``sources`` are the inventory sources, ``extra_vars`` the extra variables. The message names the file and the line
+    if one of their files has the value.
+    """
+    names = list(sources)
+    for path in _files_of_inventory([*names, *(text[1:] for text in extra_vars if text.startswith("@"))]):
+        if mistake := _find_too_deep_value(path):
+            return f"{path}:{mistake.line}: {mistake.reason}"
+    return (
+        f"{', '.join(names)}: a value of the inventory contains itself, or has too many levels of lists and mappings: "
+        "correct this value"
+    )
+
+
+def _files_of_inventory(paths: Iterable[str]) -> Iterator[str]:
+    """Yield the files of an inventory: the given ones, those of given directories, and the variables next to files."""
+    for path in paths:
+        if os.path.isfile(path):
+            yield path
+        parent = os.path.dirname(path)
+        directories = [os.path.join(parent, name) for name in ("group_vars", "host_vars")]
+        for directory in [path] if os.path.isdir(path) else directories:
+            for name, _, files in os.walk(directory):
+                yield from (os.path.join(name, file) for file in sorted(files))
+
+
+def _find_too_deep_value(path: str) -> LocatedYamlMistake | None:
+    """Return the first value in a YAML file that contains itself or has too many levels, or None.
+
+    None is also returned for a file that is no YAML.
+    """
+    anchors: list[str | None] = []
+    with suppress(OSError, ValueError, yaml.YAMLError):
+        for event in yaml.parse(Path(path).read_text(encoding="utf-8"), yaml.SafeLoader):
+            line = event.start_mark.line + 1 if event.start_mark else 1
+            if isinstance(event, yaml.CollectionEndEvent):
+                anchors.pop()
+            elif isinstance(event, yaml.CollectionStartEvent):
+                anchors.append(event.anchor)
+                if len(anchors) > _MAXIMUM_LEVELS:
+                    return LocatedYamlMistake(
+                        line, f"the value has more than {_MAXIMUM_LEVELS} levels of lists and mappings: remove levels"
+                    )
+            elif isinstance(event, yaml.AliasEvent) and event.anchor in anchors:
+                reason = f"the value of the anchor &{event.anchor} contains itself: remove the alias *{event.anchor}"
+                return LocatedYamlMistake(line, reason)
     return None
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from activemq_fleet._yaml_mistakes import too_deep_value_message
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError, group_hosts_by_problem, hosts_by_error_line
 from activemq_fleet.findings import Finding
 from activemq_fleet.group_names import BROKERS, hosts_level_by_level
@@ -129,13 +130,15 @@ def read_inventory(
                 f"{source}: this inventory file or directory does not exist: correct the path. To name a single host, "
                 "write a comma after its name"
             )
-    with _ansible_module() as ansible:
-        options = {"extra_vars": extra_vars, "vault_ids": vault_ids, "vault_password_files": vault_password_files}
-        with ansible.open_ansible_inventory(sources, **options) as loaded:
+    options = {"extra_vars": extra_vars, "vault_ids": vault_ids, "vault_password_files": vault_password_files}
+    try:
+        with _ansible_module() as ansible, ansible.open_ansible_inventory(sources, **options) as loaded:
             reader = (
                 _PositionReader(ansible.file_and_line_by_activemq_variable, loaded.extra) if with_positions else None
             )
             return _inventory_data_of(loaded, ", ".join(sources), reader)
+    except RecursionError:
+        raise InputError(too_deep_value_message(sources, extra_vars)) from None
 
 
 def configured_inventory_sources() -> tuple[str, ...]:
@@ -285,8 +288,11 @@ def _ansible_module() -> Iterator[Any]:
         ) from None
     try:
         yield _ansible
-    except (_ansible.AnsibleError, OSError, ValueError, RecursionError) as error:
-        raise InputError(_ansible.ansible_error_message(error)) from error
+    except (_ansible.AnsibleError, OSError, ValueError) as error:
+        message = _ansible.ansible_error_message(error)
+        if _ansible.TOO_DEEP in message:
+            raise RecursionError from error
+        raise InputError(message) from error
 
 
 def _inventory_data_of(loaded: Any, name: str, reader: _PositionReader | None) -> InventoryData:

@@ -322,7 +322,7 @@ class TestRefusals:
             ("{{ x | nosuchfilter }}", "nosuchfilter"),
             ("{{ }", "activemq_x_t"),
             ("{{ lookup('file', '/nowhere') }}", "/nowhere"),
-            ("{{ activemq_x_t }}", "Recursive loop"),
+            ("{{ activemq_x_t }}", "the value refers to itself, or has too many levels"),
             ("{{ omit }}", "Omit"),
         ],
     )
@@ -491,6 +491,27 @@ def test_variables_whose_names_are_not_text_are_ignored(write_files: Write) -> N
 def test_template_in_naming_variable_is_error(write_files: Write) -> None:
     path = write_files({"hosts.yml": "all: {hosts: {orders-mq01-a: {activemq_pair: '{{ inventory_hostname }}'}}}\n"})
     assert "orders-mq01-a: activemq_pair is a template, but Ansible groups" in input_error_text(path)
+
+
+@pytest.mark.parametrize("variables_file", ["hosts.yml", "group_vars/all.yml"])
+@pytest.mark.parametrize("variable", ["activemq_kahadb", "other"])
+def test_value_that_contains_itself_is_one_error_with_its_line(
+    variables_file: str, variable: str, write_files: Write
+) -> None:
+    files = {"hosts.yml": "all:\n  hosts:\n    mq1-a:\n  vars:\n", "group_vars/all.yml": "---\n"}
+    files[variables_file] += f"    {variable}: &users\n      key: *users\n"
+    path = write_files(files)
+    line = files[variables_file].count("\n")
+    assert input_error_text(path) == (
+        f"{path / variables_file}:{line}: the value of the anchor &users contains itself: remove the alias *users"
+    )
+
+
+def test_value_with_too_many_levels_is_one_error_with_its_line(write_files: Write) -> None:
+    path = write_files({"hosts.yml": f"all:\n  hosts:\n    mq1-a:\n  vars:\n    other: {'[' * 500}{']' * 500}\n"})
+    assert input_error_text(path) == (
+        f"{path}/hosts.yml:5: the value has more than 100 levels of lists and mappings: remove levels"
+    )
 
 
 def test_hosts_of_group_come_level_by_level_in_order_of_files(tmp_path: Path) -> None:
