@@ -136,15 +136,19 @@ def tls_link_without_trust_store(view: FleetView) -> Iterator[Problem]:
 
 
 def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Problem]:
-    """Yield a problem for each pair or broker and each reason for which its network links are refused."""
-    refusals: dict[tuple[str, str, _Origin], list[NetworkConnectorRefusedByTarget]] = {}
+    """Yield a problem for each pair or broker and each reason for which its network links are refused.
+
+    Links with their own URI or addresses, whose fix is a different one for each target, have a problem for each target.
+    """
+    refusals: dict[tuple[str, str, _Origin, tuple[str, int] | None], list[NetworkConnectorRefusedByTarget]] = {}
     for refused_link in view.refused_links:
         if refused_link.refusal.is_certain_to_fail == certain and not _is_missing_user_reported_elsewhere(
             view, refused_link
         ):
-            key = refused_link.unit, refused_link.refusal.kind, _origin_of_link(view, refused_link)
-            refusals.setdefault(key, []).append(refused_link)
-    for (_, kind, origin), links in refusals.items():
+            refusal, origin = refused_link.refusal, _origin_of_link(view, refused_link)
+            target = None if origin == "inventory" else (refused_link.peer.name_in_links, refusal.port)
+            refusals.setdefault((refused_link.unit, refusal.kind, origin, target), []).append(refused_link)
+    for (_, kind, origin, _), links in refusals.items():
         first = links[0]
         broker = view.fleet.broker(first.host)
         names = list(dict.fromkeys(refused_link.connector.name for refused_link in links))

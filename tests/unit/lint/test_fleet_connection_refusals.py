@@ -151,6 +151,18 @@ def test_link_with_address_of_port_without_broker_is_warning() -> None:
     assert "outside the inventory listens at this port, add a waiver of N045" in (finding.fix or "")
 
 
+def test_each_closed_port_of_links_with_addresses_is_reported() -> None:
+    links = [
+        {"from": "north", "to": name, "addresses": [f"south-mq01-a.example.com:{port}"]}
+        for name, port in (("partner", 9), ("archive", 10))
+    ]
+    first, second = findings_of_rules(two_groups({}, links=links), "N045")
+    assert "link north-mq01-to-partner possibly cannot connect: north-mq01-a.example.com connects to port 9 " in (
+        first.message
+    )
+    assert "connects to port 10 of south-mq01-a.example.com" in second.message
+
+
 def test_error_of_link_in_fragment_is_separate_from_warning_of_address() -> None:
     links = [{"from": "north", "to": "partner", "addresses": ["south-mq01-a.example.com:9"]}]
     fleet = two_groups({}, link("tcp://south-mq01-a.example.com:9"), links=links)
