@@ -77,6 +77,14 @@ def test_unfence_refuses_pair_whose_store_no_node_sees() -> None:
     assert [line.partition(":")[0] for line in error.value.problems] == ["x-mq01-a", "x-mq01-b"]
 
 
+def test_unfence_refuses_pair_that_systemd_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a lab all hosts are this machine, whose systemd unit belongs to another broker."""
+    for host in PAIRS["x-mq01"]:
+        monkeypatch.setitem(BROKERS, host, facts_of_broker(host, pair="x-mq01", service="none"))
+    with pytest.raises(InputError, match="x-mq01-a: activemq_service is none, but the playbook unfence can stop only"):
+        decide_hosts_and_notes("x-mq01", dict.fromkeys(PAIRS["x-mq01"], FENCED))
+
+
 def test_unfence_refuses_empty_target() -> None:
     with pytest.raises(InputError, match=r"^activemq_target is not set, but .* with -e activemq_target=PAIR$"):
         decide_hosts_and_notes("", dict.fromkeys(BROKERS, FENCED))

@@ -6,7 +6,7 @@ It stops no broker if a node does not see the store of its pair.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.errors import InputError
@@ -25,8 +25,9 @@ def decide_brokers_to_stop_for_unfence(request: OperationDecisionRequest) -> Dec
     """Return ``{"hosts": names}``: the hosts of all brokers in the target's pairs whose shared store is fenced.
 
     The playbook unfence stops these brokers, and then removes the fences. ``evidence`` is by host with a shared store.
-    Shows a note for each pair without a fence. Raises InputError for a target that is not set, or does not contain both
-    nodes of a pair, and RefusalError with one line for each node that does not see the store of its pair.
+    Shows a note for each pair without a fence. Raises InputError for a target that is not set, does not contain both
+    nodes of a pair, or has a fenced broker that systemd does not run. Raises RefusalError with one line for each node
+    that does not see the store of its pair.
     """
     target = request.target
     if not target["name"]:
@@ -44,6 +45,7 @@ def decide_brokers_to_stop_for_unfence(request: OperationDecisionRequest) -> Dec
         stores = {node: request.evidence[node] for node in nodes if node in request.evidence}
         problems += _lines_about_unseen_stores(stores, request.broker_facts_by_host)
         if any(store.fenced for store in stores.values()):
+            _require_brokers_run_by_systemd(nodes, request.broker_facts_by_host)
             hosts += nodes
         elif not problems:
             request.warn(
@@ -58,6 +60,16 @@ def decide_brokers_to_stop_for_unfence(request: OperationDecisionRequest) -> Dec
             problems,
         )
     return {"hosts": hosts}
+
+
+def _require_brokers_run_by_systemd(nodes: Sequence[str], brokers: Mapping[str, BrokerFacts]) -> None:
+    """Raise InputError for a broker that systemd does not run, as in a lab: its unit can be that of another broker."""
+    for host in nodes:
+        if (service := brokers[host].service) != "systemd":
+            raise InputError(
+                f"{host}: activemq_service is {service}, but the playbook unfence can stop only brokers that systemd "
+                "runs. Set activemq_service to systemd, or set activemq_target to another pair"
+            )
 
 
 def _lines_about_unseen_stores(
