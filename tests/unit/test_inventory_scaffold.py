@@ -153,7 +153,7 @@ def test_files_of_init_are_valid_against_schemas_that_they_name(tmp_path: Path) 
         (["a b"], "the host name 'a b' is not valid: between dots"),
         (["all,b"], "host argument 'all': every Ansible inventory has a group of this name"),
         (["ungrouped"], "host argument 'ungrouped': every Ansible inventory has a group of this name"),
-        (["fd00::1"], "fd00::1: the first label 'fd00::1' of the host name contains a character that"),
+        (["fd00::1"], "fd00::1: the host name is an IPv6 address, whose colons are not valid in a broker name"),
     ],
 )
 def test_init_with_invalid_host_is_error_and_writes_nothing(

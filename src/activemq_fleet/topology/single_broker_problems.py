@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -71,8 +72,17 @@ def _unknown_scheme_finding(broker_host: BrokerHost, position: int, connector: T
 def invalid_broker_name_findings(broker_host: BrokerHost) -> Iterator[Finding]:
     """Yield an error for a host name that is invalid as brokerName, or as the address of its broker (T013)."""
     label = broker_host.identity.short_host_name
+    if _is_ipv6_address(label):
+        yield error_finding(
+            "T013",
+            broker_host.host,
+            "the host name is an IPv6 address, whose colons are not valid in a broker name",
+            "name the host in the inventory with letters, digits and hyphens, and set its ansible_host and "
+            "activemq_address to the address",
+            why="the broker replaces the colons, so the name of the broker differs from the name of the host",
+        )
     # The label has a dot only if it is an IPv4 address. A dot is valid in a broker name.
-    if not label.isascii() or not label.translate(_VALID_PUNCTUATION_REMOVED).isalnum():
+    elif not label.isascii() or not label.translate(_VALID_PUNCTUATION_REMOVED).isalnum():
         yield error_finding(
             "T013",
             broker_host.host,
@@ -88,6 +98,14 @@ def invalid_broker_name_findings(broker_host: BrokerHost) -> Iterator[Finding]:
             why = "other brokers and clients connect to the host name, because activemq_address is not set"
             message = f"clients cannot connect to the broker: {reason.problem}"
             yield error_finding("T013", broker_host.host, message, fix, why)
+
+
+def _is_ipv6_address(text: str) -> bool:
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def variables_unsupported_by_broker_findings(broker_host: BrokerHost) -> Iterator[Finding]:
