@@ -225,6 +225,18 @@ def test_each_alert_has_section_on_page_and_links_to_it() -> None:
         assert rule["labels"]["severity"] in ("critical", "warning", "info")
 
 
+def test_alerts_advise_no_step_that_playbooks_refuse_or_that_holds_messages_back() -> None:
+    remedies = {alert.name: alert.todo for alert in ALERTS}
+
+    # The playbook restart refuses a pair whose standby is stopped.
+    assert "`restart`" not in remedies["ActiveMQStandbyMissing"]
+    assert "systemctl start activemq" in remedies["ActiveMQStandbyMissing"]
+    # The messages of a stopped pure broker reach no client.
+    assert "For a pure pair, do not stop a broker" in remedies["ActiveMQTwoActiveNodes"]
+    # With a guard, STORE/lock is a directory, which no process locks.
+    assert "STORE/fence/lock" in remedies["ActiveMQNoActiveNode"]
+
+
 def test_dashboards_are_json_with_all_panels_inside_grid() -> None:
     files = dashboard_files()
     assert set(files) == {dashboard.name for dashboard in DASHBOARDS}

@@ -127,6 +127,14 @@ UNHEALTHY_PAIRS: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]]
         "no node is active",
         "run fuser -v /srv/activemq/orders-mq01/lock",
     ),
+    (
+        "no node with a guard is active",
+        {"state": "standby", "fence": "guard"},
+        {"fence": "guard"},
+        A,
+        "or for their guards (activemq_fence), which cannot take over the store",
+        "run fuser -v /srv/activemq/orders-mq01/fence/lock /srv/activemq/orders-mq01/lock",
+    ),
     ("the peer starts indefinitely", {}, {"state": "starting"}, B, "the broker is starting", "data/activemq.log"),
     (
         "the peer crashes repeatedly",

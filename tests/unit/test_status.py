@@ -198,8 +198,48 @@ def test_fix_of_stopped_pair_is_to_continue_interrupted_site() -> None:
     (finding,) = [finding for finding in status_with(a=STOPPED, b=STOPPED).findings if finding.rule == "no-active"]
 
     assert finding.fix == (
-        f"if the playbook site was interrupted, run it again. Otherwise check activemq.log on {A} and {B}"
+        "if the playbook site was interrupted, run it again. Otherwise check activemq.log and journalctl -u activemq "
+        f"on {A} and {B} for the reason, then run systemctl start activemq"
     )
+
+
+STANDBY: dict[str, Any] = {"state": "standby", "holds_lock": False, "usage": {}}
+PURE_PAIR = fleet("orders-mq01", release="5.5.1", ha="pure")
+
+
+@pytest.mark.parametrize(
+    ("fence", "remedies"),
+    [
+        ("none", ("run fuser -v /srv/activemq/orders-mq01/lock,",)),
+        ("guard", ("check journalctl -u activemq on", "fuser -v /srv/activemq/orders-mq01/fence/lock")),
+    ],
+)
+def test_fix_of_pair_of_standbys_names_lock_of_its_fence(fence: str, remedies: tuple[str, ...]) -> None:
+    report = status_with(fleet("orders-mq01", fence=fence), a=STANDBY, b=STANDBY)
+    (finding,) = [finding for finding in report.findings if finding.rule == "no-active"]
+    assert [remedy for remedy in remedies if remedy not in finding.fix] == []
+
+
+def test_fix_of_stopped_pure_pair_is_playbook_resync() -> None:
+    report = status_with(PURE_PAIR, a=STOPPED, b=STOPPED)
+    (finding,) = [finding for finding in report.findings if finding.rule == "no-active"]
+    assert finding.fix.endswith("then run the playbook resync for the pair orders-mq01")
+
+
+def test_fix_of_pure_pair_with_two_masters_stops_no_broker() -> None:
+    second_evidence = {"state": "active", "usage": usage_evidence(), "store": "/other"}
+    report = status_with(PURE_PAIR, a={"holds_lock": True}, b=second_evidence | {"holds_lock": True})
+    (finding,) = [finding for finding in report.findings if finding.rule == "two-active"]
+    assert "lock" not in finding.message
+    assert finding.fix.startswith("keep both brokers running")
+    assert "-e activemq_target=orders-mq01 -e activemq_resync_from=HOST" in finding.fix
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_message_of_hung_broker_makes_no_claim_about_its_lock(frozen: bool) -> None:
+    report = status_with(a=HUNG | {"frozen": frozen}, b={"state": "active", "holds_lock": True})
+    (finding,) = [finding for finding in report.findings if finding.rule in ("hung", "frozen")]
+    assert finding.message.endswith(". While it holds the lock of its store, the standby cannot take over")
 
 
 def test_unmounted_store_has_single_finding_although_account_cannot_lock_it() -> None:

@@ -291,9 +291,10 @@ DUPLICATE_BRIDGE = Remedy(
 
 OUTAGE = Remedy(
     "Find the process that holds the lock, such as another broker with the same store, and stop it. For a store "
-    "directory, fuser -v STORE/lock on each host lists this process. On NFS version 3, the server keeps the lock of "
-    "a failed host: start this host, or have the lock released on the NFS server. Then start one node, and the other "
-    "node when the first one is active.",
+    "directory, fuser -v STORE/lock on each host lists this process. With activemq_fence, check journalctl -u activemq "
+    "on both hosts for the reason of the guard; the lock of the pair is STORE/fence/lock. On NFS version 3, the server "
+    "keeps the lock of a failed host: start this host, or have the lock released on the NFS server. Then start one "
+    "node, and the other node when the first one is active.",
     ("L001", "L002", "L003"),
 )
 LINK_NEVER_UP = Remedy(

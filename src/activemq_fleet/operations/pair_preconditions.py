@@ -16,6 +16,7 @@ from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.state.broker_health import MIN_FREE_BYTES, STORE_REQUIRES_GUARD
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.node.timeouts import HUNG, SETTLE
+from activemq_fleet.pair_remedies import waiting_brokers_remedy
 from activemq_fleet.pair_state import PairState, is_not_installed
 from activemq_fleet.profiles import PROFILES, HighAvailabilityProfile
 
@@ -309,25 +310,18 @@ def _active_node_problems(pair: PairState[ObservedNode], settle: float) -> Itera
     else:
         yield from _old_generation_problems(pair)
     if not active and all(node.state == "standby" for node in nodes):
-        yield UnmetPrecondition(
-            f"{nodes[0].host}: no node is active, because {' and '.join(node.host for node in nodes)} "
-            f"{'wait' if len(nodes) > 1 else 'waits'} for a lock that another process holds. "
-            f"{_lock_holder_remedy(nodes[0])}",
-            settle,
-        )
+        yield _waiting_brokers_problem(nodes, settle)
 
 
-def _lock_holder_remedy(node: ObservedNode) -> str:
-    if node.ha_profile.has_database_lease:
-        return (
-            "Find the holder of the database lease in the column BROKER_NAME of the lock table (by default "
-            "ACTIVEMQ_LOCK), and stop this broker"
-        )
-    if node.store is None:
-        return f"Find this process with fuser on the file named lock in the store directory of {node.host}, and stop it"
-    return (
-        f"On each host that mounts {node.store}, run fuser -v {node.store}/lock, and stop the listed process that is "
-        "not one of these brokers"
+def _waiting_brokers_problem(nodes: Sequence[ObservedNode], settle: float) -> UnmetPrecondition:
+    first, hosts = nodes[0], " and ".join(node.host for node in nodes)
+    reason = "for a lock that another process holds"
+    if first.fence != "none" and first.ha_profile.shares_store_directory:
+        reason += ", or for their guards (activemq_fence), which cannot take over the store"
+    remedy = waiting_brokers_remedy(first.ha_profile, first.store, hosts=hosts, unit=first.unit_name, fence=first.fence)
+    wait = "wait" if len(nodes) > 1 else "waits"
+    return UnmetPrecondition(
+        f"{first.host}: no node is active, because {hosts} {wait} {reason}. To continue, {remedy}", settle
     )
 
 

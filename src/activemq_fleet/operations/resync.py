@@ -32,6 +32,7 @@ from activemq_fleet.operations.resync_source_choice import (
     choose_store_to_keep,
     store_difference_sentence,
 )
+from activemq_fleet.pair_remedies import two_pure_masters_remedy
 from activemq_fleet.topology.named_hosts import only_host_with_name
 
 _INACTIVE = ("", "inactive", "failed")
@@ -191,7 +192,7 @@ def _next_pair_step(
             return ResyncStep("finish", f"{node.host_name}: the playbook installs the copied store", (node.host_name,))
     if starting_step := _starting_pair_step(master, slave):
         return starting_step
-    choice = _choose_store(master, slave, chosen)
+    choice = _choose_store(pair, master, slave, chosen)
     if not master.is_down or not slave.is_down:
         return _stop_step(master, slave, choice)
     for node in nodes:
@@ -255,14 +256,11 @@ def _starting_pair_step(master: PurePairNode, slave: PurePairNode) -> ResyncStep
     return None
 
 
-def _choose_store(master: PurePairNode, slave: PurePairNode, chosen: str | None) -> StoreChoice:
+def _choose_store(pair: str, master: PurePairNode, slave: PurePairNode, chosen: str | None) -> StoreChoice:
     if chosen is None and master.state in SERVING and slave.state in SERVING:
         raise ResyncRefusedError(
             f"{master.host_name} and {slave.host_name}: both brokers serve clients, and each has messages that the "
-            "other does not have. Choose the broker whose store you want to keep. Stop the producers of the other "
-            "broker, and let consumers receive all messages of the other broker. Then run the playbook resync with -e "
-            "activemq_resync_from=HOST, where HOST is the host of the chosen broker. The playbook keeps a backup of "
-            "the store that it replaces"
+            f"other does not have. To keep all messages, {two_pure_masters_remedy(pair)}"
         )
     choice = choose_store_to_keep(master.store, slave.store, chosen)
     loser = slave if choice.winner == master.host_name else master

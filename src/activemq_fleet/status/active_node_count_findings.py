@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from activemq_fleet.findings import Finding, error_finding
+from activemq_fleet.pair_remedies import two_pure_masters_remedy, waiting_brokers_remedy
 from activemq_fleet.pair_state import PairState
 from activemq_fleet.status.model import BrokerStatus
 from activemq_fleet.topology import Broker, Fleet
@@ -23,13 +24,13 @@ def active_node_findings(pair: PairState[BrokerStatus], fleet: Fleet) -> Iterato
     for row in pair.nodes_with_outdated_generation:
         yield _stale_generation_finding(row, fleet.broker(row.host), pair.newest_generation_of(row))
     if len(active) > 1 or pair.two_masters:
-        yield from _two_active_findings(pair)
+        yield from _two_active_pure_findings(pair) if broker.ha_profile.replicates else _two_active_findings(pair)
     if not active and is_peer_queried and all(row.state not in ("unreachable", "unknown") for row in rows):
         yield error_finding(
             "no-active",
             rows[0].host,
             f"no node of {broker.name_in_links} is active, so clients are not served: {other_states}",
-            _remedy_without_active_node(rows),
+            _remedy_without_active_node(rows, broker),
         )
     elif len(active) == 1 and others and others[0].state in ("stopped", "hung"):
         text = f"the active broker of {active[0].host} has no standby: {other_states}"
@@ -52,13 +53,24 @@ def _stale_generation_finding(row: BrokerStatus, broker: Broker, newest: int | N
     )
 
 
-def _remedy_without_active_node(rows: Sequence[BrokerStatus]) -> str:
-    hosts = " and ".join(row.host for row in rows)
+def _remedy_without_active_node(rows: Sequence[BrokerStatus], broker: Broker) -> str:
+    hosts, settings = " and ".join(row.host for row in rows), broker.settings
+    unit, is_systemd = settings.instance, settings.service == "systemd"
     if all(row.is_not_installed for row in rows):
         return f"run the playbook site, which installs and starts the broker on {hosts}"
+    logs = f"activemq.log and journalctl -u {unit}" if is_systemd else "activemq.log and the standard output"
     if all(row.state == "stopped" for row in rows):
-        return f"if the playbook site was interrupted, run it again. Otherwise check activemq.log on {hosts}"
-    return f"check activemq.log on {hosts}"
+        if broker.ha_profile.needs_resync:
+            return f"check {logs} on {hosts} for the reason, then run the playbook resync for the pair {rows[0].pair}"
+        start = f"run systemctl start {unit}" if is_systemd else "start the broker"
+        return (
+            "if the playbook site was interrupted, run it again. Otherwise check "
+            f"{logs} on {hosts} for the reason, then {start}"
+        )
+    if all(row.state == "standby" for row in rows) and not broker.ha_profile.replicates:
+        store, fence = broker.shared_store_directory, settings.fence
+        return waiting_brokers_remedy(broker.ha_profile, store, hosts=hosts, unit=unit, fence=fence)
+    return f"check {logs} on {hosts}"
 
 
 def _state_text(row: BrokerStatus) -> str:
@@ -66,6 +78,16 @@ def _state_text(row: BrokerStatus) -> str:
     if row.is_not_installed:
         return f"{row.host} is stopped, because the playbook site has not installed its broker"
     return f"{row.host} is {row.state}" + (f" ({row.reason})" if row.state in ("stopped", "starting") else "")
+
+
+def _two_active_pure_findings(pair: PairState[BrokerStatus]) -> Iterator[Finding]:
+    hosts = " and ".join(row.host for row in pair.serving)
+    yield error_finding(
+        "two-active",
+        pair.serving[0].host,
+        f"the brokers of {hosts} are both active. Each has its own store, with messages that the other one lacks",
+        two_pure_masters_remedy(pair.nodes[0].pair),
+    )
 
 
 def _two_active_findings(pair: PairState[BrokerStatus]) -> Iterator[Finding]:

@@ -96,7 +96,7 @@ def _hung_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
     if row.state != "hung":
         return
     consequence = (
-        "The broker keeps the lock of its store, so the standby cannot take over"
+        "While it holds the lock of its store, the standby cannot take over"
         if broker.ha_profile.shares_store
         else "No other broker takes over"
     )
