@@ -120,7 +120,7 @@ def test_each_newer_release_accepts_each_older_kahadb_store() -> None:
 def test_downgrade_to_release_that_cannot_read_store_is_refused() -> None:
     refusal = release_change("6.3.1", "5.11.4").refusal
     assert "which 5.11.4 therefore cannot read" in refusal
-    assert "the copy of the store from before the upgrade" in refusal
+    assert "move all contents of the store directory away, and restore the copy of the store from before the" in refusal
 
 
 def test_downgrade_reports_that_index_is_rebuilt() -> None:
@@ -295,6 +295,7 @@ def test_resumed_upgrade_reports_that_rollback_is_not_possible() -> None:
     change = upgrade_effects_by_pair(nodes, store_changes(nodes), upgrade_progress(nodes))["orders-mq01"]
     assert (change.found, change.back) == ("5.11.4", "closed")
     assert change.way_back.startswith("rollback is not possible, because 6.3.1 has opened the store")
+    assert "move all contents of the store directory away" in change.way_back
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,12 @@ Back = Literal["open", "rebuilds", "closed"]
 
 _KAHADB = ("kahaDB", "mKahaDB")
 _JDBC = "jdbcPersistenceAdapter"
+# Files of the newer release must not remain: guards continue with the newest generation, and brokers read newer data
+# files of the journal.
+_RESTORE = (
+    "stop both nodes, move all contents of the store directory away, and restore the copy of the store from before the "
+    "upgrade into the empty directory (activemq-fleet help operations)"
+)
 # Stores that some releases do not support; ``Release.supports`` decides which. The names are the best known ones.
 _REPORTED_STORES = ("amqPersistenceAdapter", "kahaPersistenceAdapter", "levelDB", "journaledJDBC")
 _REMOVED_STORES = (
@@ -146,9 +152,8 @@ def _refusal_reasons(
         )
     if old_store.kind in _KAHADB and new_release.kahadb_reads < holder.kahadb_version:
         yield (
-            f"the broker runs {holder} and has changed the store, which {new_release} therefore cannot read. Stop both "
-            "nodes, restore the copy of the store from before the upgrade, and run the playbook site with "
-            f"activemq_release {new_release}"
+            f"the broker runs {holder} and has changed the store, which {new_release} therefore cannot read. "
+            f"{_RESTORE[0].upper()}{_RESTORE[1:]}, and run the playbook site with activemq_release {new_release}"
         )
 
 
@@ -232,11 +237,10 @@ def _rollback_text(old_release: Release, new_release: Release, back: Back, *, is
     if is_closed:
         return (
             f"rollback is not possible, because {new_release} has opened the store, and {old_release} cannot read it. "
-            f"To return to {old_release}, stop both nodes and restore a copy of the store from before the upgrade. "
-            "Later messages are lost"
+            f"To return to {old_release}, {_RESTORE}. Later messages are lost"
         )
     return (
         f"rollback is possible until the switchover of a pair, when {new_release} opens its store. Make a copy of the "
         f"store first (a snapshot). To roll back before the switchover, {downgrade}. Later, {old_release} cannot read "
-        "the store: stop both nodes and restore the copy. Messages from after the copy are lost"
+        f"the store: {_RESTORE}. Messages from after the copy are lost"
     )
