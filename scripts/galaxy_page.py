@@ -6,6 +6,7 @@ documentation.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -80,19 +81,9 @@ collection, too, so that the first command is sufficient. The second one require
 
 Write an inventory. The host names decide which hosts are a pair:
 
-```yaml title="hosts.yml"
-all:
-  hosts:
-    orders-mq01-a.example.com:
-    orders-mq01-b.example.com:
-  vars:
-    activemq_release: 6.3.1
-    activemq_archive: /srv/software/apache-activemq-6.3.1-bin.tar.gz
-    activemq_archive_sha512: CHECKSUM
-    activemq_fence: guard
-```
-
-Then install the pair, and move the active role between its nodes:
+{inventory}
+Mount a shared file system with locks at `/srv/activemq` on both hosts. Then install the pair, and move the active role
+between its nodes:
 
 ```sh
 ansible-playbook -i hosts.yml activemq.fleet.site --check --diff
@@ -132,7 +123,7 @@ def main(arguments: list[str]) -> int:
 
 def _page() -> Iterator[str]:
     documented = documented_plugins()
-    yield _HEAD.format(version=__version__)
+    yield _HEAD.format(version=__version__, inventory=_tested_inventory())
     yield "## Content\n\n| playbook | purpose |\n|---|---|\n"
     yield from (f"| `{COLLECTION}.{name}` | {purpose} |\n" for name, purpose in _playbooks().items())
     yield "\n| role | purpose |\n|---|---|\n"
@@ -148,6 +139,15 @@ def _page() -> Iterator[str]:
         yield from _plugins(documented[kind])
     yield "\n`ansible-doc` documents each of them: `ansible-doc -t role activemq.fleet.broker`.\n\n"
     yield _TAIL
+
+
+def _tested_inventory() -> str:
+    """Return the inventory of the tutorial, which the host tests install, as a block of Markdown."""
+    page = (ROOT / "docs" / "first-pair.md").read_text("utf-8")
+    block = re.search(r'(?ms)^```yaml title="hosts.yml"\n.*?^```\n', page)
+    if block is None:
+        sys.exit("galaxy_page: error: docs/first-pair.md has no block with the title hosts.yml")
+    return block[0]
 
 
 def _playbooks() -> Mapping[str, str]:

@@ -127,6 +127,7 @@ SAMPLES: Mapping[tuple[str, str], str] = {
     ("docs/rules.md", "properties"): "unit/lint/test_examples.py",
     ("docs/rules.md", "xml"): "unit/lint/test_examples.py",
     ("docs/rules.md", "yaml"): "unit/lint/test_examples.py",
+    ("docs/shared-stores.md", "yaml"): "unit/project/test_page_claims.py",
     ("docs/topology-errors.md", "yaml"): WITHOUT_BROKERS,
 }
 """The test of samples that belong to no file, by page and language."""

@@ -7,11 +7,14 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from markdown_it import MarkdownIt
 
 from activemq_fleet import build_fleet, check_fleet, render_fleet
 from activemq_fleet.cli.formats.report import finding_grouping_key
 from activemq_fleet.inventory import load_fleet
+from activemq_fleet.releases import Release, known_release_lines
+from activemq_fleet.releases._data import load_releases_and_advisories
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").glob("*/README.md")])
@@ -92,6 +95,43 @@ def test_readme_shows_same_variables_for_hosts_as_tested_page() -> None:
     assert block is not None
     lines = [line.partition("  #")[0] for line in block[1].splitlines()]
     assert [line for line in lines if line not in tested_lines] == []
+
+
+def test_collection_page_shows_inventory_of_tested_page() -> None:
+    """A host without the id of the account is refused, and a broker without users rejects every client."""
+    inventories = []
+    for page in ("GALAXY.md", "docs/first-pair.md"):
+        sample = re.search(r'(?s)```yaml title="hosts.yml"\n(.*?)```', (ROOT / page).read_text("utf-8"))
+        assert sample is not None
+        inventories.append(yaml.safe_load(sample[1]))
+
+    assert inventories[0] == inventories[1]
+
+
+def test_page_names_oldest_java_of_each_release_line() -> None:
+    page = (ROOT / "docs" / "first-pair.md").read_text("utf-8")
+    lines = known_release_lines()
+    data = load_releases_and_advisories()
+    java_of_line = {line: Release.of(data.newest_release(line)).java_minimum for line in lines}
+    documented: dict[str, int] = {}
+    for first, last, java in re.findall(r"\b(5\.\d+) (?:to|and) (5\.\d+): (\d+)", page):
+        documented |= dict.fromkeys((f"5.{number}" for number in range(int(first[2:]), int(last[2:]) + 1)), int(java))
+
+    assert documented == {
+        line: java for line, java in java_of_line.items() if line.startswith("5.") and int(line[2:]) >= 5
+    }
+    assert {java for line, java in java_of_line.items() if line.startswith("6.")} == {17}
+    assert "ActiveMQ 6.0 and later: 17." in page
+
+
+def test_repair_settings_of_page_are_accepted_with_warning() -> None:
+    page = (ROOT / "docs" / "shared-stores.md").read_text("utf-8")
+    block = re.search(r"(?s)```yaml\n( +activemq_xml_fragments:.*?)```", page)
+    assert block is not None
+    variables = yaml.safe_load(block[1]) | {"activemq_release": "6.3.1", "activemq_ha": "none"}
+    findings = [finding for finding in check_fleet(build_fleet({"a-mq01-a": variables})) if finding.rule == "L024"]
+
+    assert [finding.severity for finding in findings] == ["warning"]
 
 
 def test_readme_explains_every_warning_of_its_sample(tmp_path: Path) -> None:
