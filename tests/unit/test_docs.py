@@ -31,7 +31,7 @@ def expected_agent_rows() -> list[str]:
     """Return the expected beginnings of the rows of the table in docs/agent.md, from the keys of the agent."""
     key_rows = []
     for key in KEYS:
-        default = format_value(key.default) if isinstance(key.default, str | int | float | tuple) else ""
+        default = format_value(key.default) if isinstance(key.default, str | int | float | tuple | Path) else ""
         variable = f"`{VARIABLES[key.name]}`" if key.name in VARIABLES else ""
         key_rows.append(f"| `{key.name}` | {default} | {variable} |".replace("|  |", "| |").replace("|  |", "| |"))
     return key_rows
