@@ -171,7 +171,8 @@ persistence:
   description:
     - The persistence in the configuration that the broker runs with. C(kind) is the XML element of the store.
       C(openwire) is the value of C(storeOpenWireVersion). C(pure) is whether the broker is a node of a pair with
-      C(activemq_ha=pure). Empty without a configuration.
+      C(activemq_ha=pure). C(database) is the URL of a database without login and parameters. C(stores) are the
+      destinations of the stores of an mKahaDB, in words. Empty without a configuration.
   type: dict
   version_added: 0.2.0
   returned: always

@@ -136,6 +136,15 @@ store_capacity:
   description: The size in bytes that the store can reach, which is its current size plus the free disk space.
   type: int
   returned: always
+running_store:
+  description:
+    - The store in the configuration that the running broker was started with. C(kind), C(openwire), C(pure),
+      C(database) and C(stores) are those of C(persistence) in the module C(broker_info). C(directory) is the directory
+      of a kahaDB store, and O(directory) if both paths lead to the same directory.
+    - Null without a running broker, and if its configuration cannot be read.
+  type: dict
+  version_added: 0.2.0
+  returned: always
 memory:
   description: The memory of the machine in bytes.
   type: int

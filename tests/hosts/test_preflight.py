@@ -100,6 +100,25 @@ def test_site_accepts_ports_of_running_brokers_and_refuses_other_uid(controller:
 
 
 @in_every_situation
+def test_site_refuses_copy_of_store_and_other_stores_while_pair_runs(controller: Controller) -> None:
+    active, _standby = controller.rack.machines
+    checked_output(controller.run_playbook("site", *site_arguments()))
+    wait_for_pair(controller.rack.machines)
+    copy = f"{STORE}-copy"
+    active.run("cp", "--archive", STORE, copy)
+    try:
+        output = refusal(controller, activemq_store_directory=copy)
+    finally:
+        active.run("rm", "--recursive", copy)
+    assert f"the broker stores its messages in {STORE}, but with the settings of the inventory it would read them" in (
+        output
+    )
+    assert f"stop every broker that uses it, move the directory to {copy}, and run the playbook site" in output
+    output = refusal(controller, activemq_fence="none", activemq_kahadb={"by_destination": [{"per_destination": True}]})
+    assert "stores its messages in kahaDB, but with the settings of the inventory it would use mKahaDB" in output
+
+
+@in_every_situation
 def test_site_reports_owner_mode_and_commands_for_store_of_other_owner(controller: Controller) -> None:
     active, _standby = controller.rack.machines
     active.run("sh", "-c", f"chown root:root {STORE} && chmod 700 {STORE}")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.deployment import FleetFacts
+from activemq_fleet.deployment import FleetFacts, StoreFacts
 from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.operations import OperationDecisionRequest, RefusalError, decide_operation
 from activemq_fleet.operations.operation_decisions import HostProgress, RunProgress
@@ -374,3 +374,17 @@ def test_final_table_of_site_shows_state_before_first_step_and_after_last() -> N
         [A, "stopped", "6.3.1", "active", "-", "files,", "start"],
         [B, "not", "known", "not", "known", "-", "no"],
     ]
+
+
+def test_site_starts_no_node_if_peer_outside_limit_runs_with_another_store() -> None:
+    peer = evidence_of("active") | {"pid": 7, "persistence": {"kind": "kahaDB"}}
+    brokers = {host: replace(broker, persistence=StoreFacts(directory="/srv/x")) for host, broker in BROKERS.items()}
+    request = OperationDecisionRequest(
+        fleet=FleetFacts(brokers=brokers),
+        evidence={A: evidence_of("stopped")},
+        options={"settle": 60, "peers": {A: peer | {"store": "/srv/x"}}},
+    )
+    assert decide_operation("site", request)["step"]["act"] == "start"
+    for store in ({"store": "/srv/old"}, {"store": None, "persistence": {"kind": "jdbcPersistenceAdapter"}}):
+        with pytest.raises(RefusalError, match=f"{B}: the broker stores its messages in"):
+            decide_operation("site", replace(request, options={"settle": 60, "peers": {A: peer | store}}))

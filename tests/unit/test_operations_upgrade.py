@@ -151,7 +151,7 @@ def test_store_that_release_does_not_support_requires_new_pair(installed: str, w
 
 def test_upgrade_refuses_change_of_store_kind() -> None:
     refusal = release_change("5.15.16", "5.16.7", StoreFacts("levelDB"), kahadb_store()).refusal
-    assert "stores its messages in levelDB, but with 5.16.7 it would use kahaDB" in refusal
+    assert "stores its messages in levelDB, but with the settings of the inventory it would use kahaDB" in refusal
 
 
 def test_default_store_of_mkahadb_uses_another_directory_from_5_11_on() -> None:
@@ -165,7 +165,14 @@ def test_default_store_of_mkahadb_uses_another_directory_from_5_11_on() -> None:
 
 def test_upgrade_refuses_change_of_store_directory() -> None:
     refusal = release_change("5.17.6", "5.18.3", kahadb_store(), kahadb_store("/elsewhere")).refusal
-    assert refusal.endswith(f"An upgrade does not move the store. Set activemq_store_directory to {SHARE}")
+    assert f"The playbook does not move the store. Set activemq_store_directory to {SHARE}." in refusal
+
+
+def test_upgrade_refuses_change_of_database_and_of_stores_by_destination() -> None:
+    jdbc, stores = StoreFacts("jdbcPersistenceAdapter", database="jdbc:x:a"), StoreFacts("mKahaDB", stores="queue x.>")
+    for old_store, new_store in ((jdbc, replace(jdbc, database="jdbc:x:b")), (stores, replace(stores, stores="y"))):
+        assert release_change("5.17.6", "5.18.3", old_store, old_store).refusal == ""
+        assert "with the settings of the inventory" in release_change("5.17.6", "5.18.3", old_store, new_store).refusal
 
 
 def test_database_store_requires_its_openwire_version_across_5_12() -> None:

@@ -121,16 +121,25 @@ def test_decision_jumps_refuses_pair_with_different_store_directory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("variables", "kind", "pure"),
+    ("variables", "kind", "pure", "database"),
     [
-        ({}, "kahaDB", False),
-        ({"ha": "pure", "release": "5.5.1"}, "kahaDB", True),
-        (JDBC, "jdbcPersistenceAdapter", False),
+        ({}, "kahaDB", False, None),
+        ({"fence": "guard", "uid": 990, "gid": 990}, "kahaDB", False, None),
+        ({"ha": "pure", "release": "5.5.1"}, "kahaDB", True, None),
+        (JDBC, "jdbcPersistenceAdapter", False, "jdbc:h2:tcp://db/x"),
     ],
 )
-def test_facts_of_rendered_broker_describe_its_store(variables: dict[str, Any], kind: str, pure: bool) -> None:
+def test_facts_of_rendered_broker_describe_its_store(
+    variables: dict[str, Any], kind: str, pure: bool, database: str | None
+) -> None:
     for facts in facts_by_host(**variables).values():
-        assert facts.persistence == StoreFacts(kind, facts.directory, None, pure)
+        assert facts.persistence == StoreFacts(kind, facts.directory, None, pure, database)
+
+
+def test_facts_about_store_of_fragment_have_directory_of_fragment() -> None:
+    store = {"parent": "broker/persistenceAdapter", "xml": '<kahaDB directory="${activemq.data}/other"/>'}
+    for facts in facts_by_host(ha="none", xml_fragments=[store]).values():
+        assert facts.persistence == StoreFacts("kahaDB", "/var/lib/activemq/activemq/data/other")
 
 
 @pytest.mark.parametrize("variables", [{}, {"ha": "pure", "release": "5.5.1"}])
@@ -148,8 +157,9 @@ def test_inventory_and_deployed_configuration_have_same_store_directory(
 def test_kind_of_store_comes_from_its_xml_element(kind: str) -> None:
     store = f"<persistenceAdapter><{kind}/></persistenceAdapter>"
     document = f'<beans><broker xmlns="x" storeOpenWireVersion="6">{store}</broker></beans>'
-    assert message_store_facts(document.encode()) == {"kind": kind, "openwire": 6, "pure": False}
+    facts = message_store_facts(document.encode(), "/base")
+    assert (facts["kind"], facts["openwire"], facts["pure"], facts["directory"]) == (kind, 6, False, None)
 
 
 def test_configuration_without_store_has_no_kind() -> None:
-    assert message_store_facts(b'<beans><broker persistent="false"/></beans>')["kind"] is None
+    assert message_store_facts(b'<beans><broker persistent="false"/></beans>', "/base")["kind"] is None

@@ -7,7 +7,7 @@ host rules as this type. The types of operations, such as ``ObservedNode``, comb
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -87,13 +87,16 @@ class StoreFacts:
 
     These are its kind and its location, as the broker's configuration names them. ``kind`` is the element of the store,
     None where it is not known; ``directory`` that of a kahaDB. ``openwire`` is ``storeOpenWireVersion`` if it is set.
-    ``pure``: the broker replicates to a slave, or is a slave.
+    ``pure``: the broker replicates to a slave, or is a slave. ``database`` is the JDBC URL of a database without login
+    and parameters. ``stores`` are the destinations of the stores of an mKahaDB, in words.
     """
 
     kind: str | None = "kahaDB"
     directory: str | None = None
     openwire: int | None = None
     pure: bool = False
+    database: str | None = None
+    stores: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +226,9 @@ def broker_facts(broker: Broker, activemq_xml: bytes | None = None) -> BrokerFac
     directory = None if broker.ha_profile.has_database_lease else broker.store_directory
     persistence = None
     if activemq_xml is not None:
-        persistence = StoreFacts(**message_store_facts(activemq_xml), directory=directory)
+        persistence = StoreFacts(**message_store_facts(activemq_xml, paths.base))
+        if broker.has_guard:  # activemq.xml names the link of the guard
+            persistence = replace(persistence, directory=directory)
     return BrokerFacts(
         host=broker.host,
         address=broker.address,

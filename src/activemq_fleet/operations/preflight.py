@@ -23,6 +23,7 @@ from activemq_fleet.operations.release_and_archive_preflight import (
     raise_for_release_line_changes,
     refusal_for_unusable_or_wrong_release_files,
 )
+from activemq_fleet.operations.running_stores import store_change_line_by_pair
 from activemq_fleet.operations.shared_store_markers import unusable_shared_store_lines
 from activemq_fleet.validation import preflight_findings
 
@@ -40,8 +41,8 @@ def host_rule_findings(request: OperationDecisionRequest) -> Decision:
     whether the run may change release lines and replace directories from which brokers run, ``stores``, the results of
     the module ``store_marker`` by host, and the hosts of ``raise_for_unreachable_hosts``. Raises RefusalError for lost
     hosts, for a change of the release line, for a directory or an archive that does not hold the expected release, for
-    an unusable shared store, and for an error that is not waived. One error has the problems of releases, stores and
-    rules together.
+    another store of a running broker, an unusable store, and for an error that is not waived. One error has the
+    problems of releases, stores and rules together.
     """
     raise_for_unreachable_hosts(request)
     if not request.options.get("upgrades"):
@@ -57,7 +58,7 @@ def host_rule_findings(request: OperationDecisionRequest) -> Decision:
     findings = preflight_findings(request.broker_facts_by_host, machines, request.fleet.waivers)
     release_refusal = refusal_for_unusable_or_wrong_release_files(request)
     unmet = [
-        *_shared_store_problems(request),
+        *_store_problems(request),
         *merged_finding_lines(finding for finding in findings if finding.blocks),
     ]
     if unmet:
@@ -112,10 +113,21 @@ def raise_for_unreachable_hosts(request: OperationDecisionRequest) -> Decision:
     return {}
 
 
-def _shared_store_problems(request: OperationDecisionRequest) -> list[str]:
-    """Return a line for each pair whose shared store cannot be used, according to the option ``stores``."""
-    returned = request.options.get("stores") or {}
+def _store_problems(request: OperationDecisionRequest) -> list[str]:
+    """Return a line for each pair whose running brokers would get another store, or whose store cannot be used.
+
+    The markers of shared stores are in the option ``stores``. An upgrade compares the stores itself.
+    """
+    brokers, machines = request.broker_facts_by_host, request.evidence
+    changes = {} if request.options.get("upgrades") else store_change_line_by_pair(brokers, machines)
+    returned = {
+        host: marker
+        for host, marker in (request.options.get("stores") or {}).items()
+        if brokers[host].pair not in changes
+    }
     stores = read_evidence_by_host(returned, StoreMarkerEvidence.from_store_marker_result)
-    return unusable_shared_store_lines(
-        request, stores, {host: machine.pid for host, machine in request.evidence.items()}
-    )
+    pids = {host: machine.pid for host, machine in machines.items()}
+    return [
+        *changes.values(),
+        *unusable_shared_store_lines(request, stores, pids),
+    ]

@@ -35,6 +35,10 @@ _REMOVED_STORES = (
     "replicatedLevelDB",
 )
 
+_WITHOUT_MESSAGES = (
+    "To continue without these messages, stop every broker that uses the store, and run the playbook site"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ReleaseChangeEffects:
@@ -107,6 +111,7 @@ def store_downgrade_possibility(
 def _refusal_reasons(
     holder: Release, new_release: Release, old_store: StoreFacts, new_store: StoreFacts
 ) -> Iterator[str]:
+    """Yield the reasons against an upgrade."""
     if old_store.pure and new_store.pure:
         yield (
             "the playbook upgrade cannot change a pure pair, whose nodes do not share a store. Stop the slave, then "
@@ -118,6 +123,17 @@ def _refusal_reasons(
             "would not be pure. Restore the previous values of activemq_ha and activemq_release of this pair, and add "
             "a new pair. Run the playbook migrate, which moves the messages to the new pair"
         )
+    yield from store_change_reasons(holder, new_release, old_store, new_store)
+
+
+def store_change_reasons(
+    holder: Release, new_release: Release, old_store: StoreFacts, new_store: StoreFacts
+) -> Iterator[str]:
+    """Yield the reasons why a restarted broker would not have the messages of its store, each with the remedy.
+
+    ``old_store`` is the store with which it runs, ``new_store`` that of the inventory. An unknown kind, directory or
+    database of ``old_store`` is not compared. ``holder`` is the release that has the store open.
+    """
     if old_store.kind in _REMOVED_STORES and not new_release.supports(old_store.kind):
         yield (
             f"the broker stores its messages in {old_store.kind}, which {new_release} does not support. Add a new "
@@ -125,10 +141,10 @@ def _refusal_reasons(
         )
     if old_store.kind is not None and old_store.kind != new_store.kind:
         yield (
-            f"the broker stores its messages in {old_store.kind}, but with {new_release} it would use {new_store.kind} "
-            "without these messages. Set activemq_ha, activemq_kahadb and activemq_jdbc so that the broker uses "
-            f"{old_store.kind} again. Or add a new pair, move the clients to it, and let consumers receive the "
-            "messages of the old pair"
+            f"the broker stores its messages in {old_store.kind}, but with the settings of the inventory it would use "
+            f"{new_store.kind or 'no store'} without these messages. Set activemq_ha, activemq_kahadb and "
+            f"activemq_jdbc so that the broker uses {old_store.kind} again. Or add a new pair, move the clients to it, "
+            f"and let consumers receive the messages of the old pair. {_WITHOUT_MESSAGES}"
         )
     if old_store.kind == new_store.kind == "mKahaDB" and holder.mkahadb_rest != new_release.mkahadb_rest:
         yield (
@@ -140,9 +156,24 @@ def _refusal_reasons(
         )
     if old_store.directory and new_store.directory and old_store.directory != new_store.directory:
         yield (
-            f"the broker stores its messages in {old_store.directory}, but after the upgrade it would read them from "
-            f"{new_store.directory}. An upgrade does not move the store. Set activemq_store_directory to "
-            f"{old_store.directory}"
+            f"the broker stores its messages in {old_store.directory}, but with the settings of the inventory it would "
+            f"read them from {new_store.directory}. The playbook does not move the store. Set activemq_store_directory "
+            f"to {old_store.directory}. To move the store, stop every broker that uses it, move the directory to "
+            f"{new_store.directory}, and run the playbook site"
+        )
+    if old_store.database and new_store.database and old_store.database != new_store.database:
+        yield (
+            f"the broker stores its messages in the database {old_store.database}, but with the settings of the "
+            f"inventory it would use {new_store.database}. The playbook does not move messages. Set activemq_jdbc.url "
+            "to the URL of the first database. If both URLs lead to the same database, or to move the tables, stop "
+            "every broker that uses the database, move the tables, and run the playbook site"
+        )
+    if old_store.kind == new_store.kind == "mKahaDB" and old_store.stores != new_store.stores:
+        yield (
+            f"the broker stores its messages in stores for {old_store.stores}, but with the settings of the inventory "
+            f"it would use stores for {new_store.stores}, and not deliver the messages of destinations whose store "
+            "changes. Set by_destination of activemq_kahadb to the first list. Or add a new pair, move the clients to "
+            f"it, and let consumers receive the messages of the old pair. {_WITHOUT_MESSAGES}"
         )
     if old_store.kind == _JDBC and (version := _openwire(holder, old_store)) != _openwire(new_release, new_store):
         yield (

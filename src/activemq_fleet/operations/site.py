@@ -27,6 +27,7 @@ from activemq_fleet.operations.operation_decisions import (
 )
 from activemq_fleet.operations.pair_preconditions import ObservedNode, observe_node
 from activemq_fleet.operations.restart_and_switchover import RollingProgress, RollingStep, step_for_node
+from activemq_fleet.operations.running_stores import store_change_reason
 from activemq_fleet.pair_state import nodes_by_pair
 
 _STARTING_STATES = ("standby", "starting")
@@ -241,7 +242,8 @@ def decide_site_step(request: OperationDecisionRequest) -> Decision:
     """Return the step that ``next_site_step`` decides for the request of the playbook site, as JSON-ready data.
 
     It is to refuse, wait, restart a broker or finish, for the hosts of the request. ``options``: ``peers``, by host the
-    result of ``broker_info`` on a peer that the run is not for, and ``settle``.
+    result of ``broker_info`` on a peer that the run is not for, and ``settle``. Raises RefusalError also for such a
+    peer that runs with another store than the inventory's.
     """
     options, brokers, evidence = request.options, request.broker_facts_by_host, request.evidence
     answers_by_host = {brokers[host].peer or "": peer for host, peer in options["peers"].items() if "state" in peer}
@@ -256,7 +258,14 @@ def decide_site_step(request: OperationDecisionRequest) -> Decision:
         waited=request.progress.waited,
         settle=float(options["settle"]),
     )
-    return request.show_notes_and_serialize_step(next_site_step(nodes, run, unseen))
+    step = next_site_step(nodes, run, unseen)
+    if step.hosts:
+        # Each running broker within the limit was compared before the first change.
+        for host, observed in peers.items():
+            running_store = {**observed.persistence, "directory": observed.store} if observed.pid else None
+            if running_store and (reason := store_change_reason(brokers[host], running_store, observed.release)):
+                raise run.refusal_error(f"{host}: {reason}")
+    return request.show_notes_and_serialize_step(step)
 
 
 def _read_optional_evidence(returned: Mapping[str, Any]) -> BrokerEvidence | None:

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 from ..files.untrusted_paths import open_directory
 from ..host_paths import ACTIVEMQ_XML
+from ..masking import mask_text
 from ..text_lines import split_lines
 from .probe_account import PROBE_PASSWORD_KEY, PROBE_USER, Login
 from .versions import ConfigurationPaths
@@ -30,6 +31,10 @@ _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 -- compared with addresses of c
 _STORE_PARENTS = ("persistenceAdapter", "persistenceFactory")
 _KAHADB_ELEMENTS = ("mKahaDB", "kahaDB")
 """Elements whose ``directory`` is a broker's store; the kahaDB elements of an mKahaDB have no directory."""
+_URL_LOGIN = re.compile(r"(?<=//)[^/@]*@|(?<=:thin:)[^@]+(?=@)")
+"""The user and password in a JDBC URL; in a URL of Oracle, they are located before the address."""
+_DATABASE_PARAMETERS = ("databasename", "database")
+"""The parameters of a JDBC URL of SQL Server that select the database, in lower case."""
 _STORE_FILE = re.compile(r"db(?:-\d+\.log|\.data|\.redo)|txStore")
 FENCED = "generations"
 """The directory in a shared store of guards that contains the messages."""
@@ -86,17 +91,13 @@ def read_deployed_broker_settings(layout: ConfigurationPaths, name: str | None) 
     root = ElementTree.fromstring(document)  # noqa: S314 -- root's own file
     release = _RELEASE_COMMENT.search(document[:_HEAD_BYTES])
     passwords = _read_passwords(conf)
-    paths = {"activemq.base": base, "activemq.data": os.path.join(base, "data"), "activemq.conf": conf}
-    stores = [
-        element.get("directory", "") for name in _KAHADB_ELEMENTS for element in elements_with_local_name(root, name)
-    ]
     return DeployedBrokerSettings(
         listeners=tuple(_parse_listeners(root)),
         consoles=tuple(_read_console_addresses(root, conf)),
         login=_find_login(root, passwords),
         probe_login=_find_probe_login(root, passwords),
         release=tuple(map(int, release.groups())) if release else (),
-        store=_REFERENCE.sub(lambda reference: paths.get(reference[1], reference[0]), stores[0]) if stores else "",
+        store=_store_directory(root, base, conf),
         pure=_is_pure(root),
         persistence=_store_facts(root),
     )
@@ -115,14 +116,27 @@ def deployed_pair_name(layout: ConfigurationPaths) -> str | None:
     return pair_comment[1].decode(errors="replace") if pair_comment else None
 
 
-def message_store_facts(activemq_xml: bytes) -> dict[str, Any]:
+def message_store_facts(activemq_xml: bytes, base: str) -> dict[str, Any]:
     """Return facts about the message store that an activemq.xml configures, as a dictionary.
 
-    ``kind`` is the element of the store, None without a store or without persistence.
-    ``openwire`` is the value of ``storeOpenWireVersion``, or None. ``pure``: the broker is a node of a pure
-    master/slave pair.
+    ``base`` is the directory of the broker. ``kind`` is the element of the store, None without a store or without
+    persistence. ``directory`` is that of a kahaDB or mKahaDB as the file names it, else None. ``openwire`` is the value
+    of ``storeOpenWireVersion``, or None. ``pure``: the broker is a node of a pure master/slave pair. ``database`` is
+    the JDBC URL of the store without its login and parameters, ``stores`` the destinations of the stores of an mKahaDB
+    in words; None for another store.
     """
-    return _store_facts(ElementTree.fromstring(activemq_xml))  # noqa: S314 -- root's own file
+    root = ElementTree.fromstring(activemq_xml)  # noqa: S314 -- root's own file
+    directory = _store_directory(root, base, os.path.join(base, "current", "conf"))
+    return {**_store_facts(root), "directory": directory or None}
+
+
+def _store_directory(root: ElementTree.Element, base: str, conf: str) -> str:
+    """Return the directory of a broker's kahaDB or mKahaDB; empty for another store."""
+    paths = {"activemq.base": base, "activemq.data": os.path.join(base, "data"), "activemq.conf": conf}
+    stores = [
+        element.get("directory", "") for name in _KAHADB_ELEMENTS for element in elements_with_local_name(root, name)
+    ]
+    return _REFERENCE.sub(lambda reference: paths.get(reference[1], reference[0]), stores[0]) if stores else ""
 
 
 def _store_facts(root: ElementTree.Element) -> dict[str, Any]:
@@ -133,7 +147,33 @@ def _store_facts(root: ElementTree.Element) -> dict[str, Any]:
         "kind": kinds[0].tag.rpartition("}")[2] if kinds else None,
         "openwire": int(openwire) if openwire and openwire.isdecimal() else None,
         "pure": _is_pure(root),
+        "database": _database_url(root, kinds[0]) if kinds else None,
+        "stores": ", ".join(sorted(map(_filter_text, elements_with_local_name(root, "filteredKahaDB")))) or None,
     }
+
+
+def _database_url(root: ElementTree.Element, store: ElementTree.Element) -> str | None:
+    """Return the JDBC URL of a store without its login and parameters; None for a store that is not in a database."""
+    data_source = store.get("dataSource", "").lstrip("#")
+    for bean in elements_with_local_name(root, "bean") if data_source else ():
+        if bean.get("id") == data_source:
+            for child in bean:
+                if child.get("name") == "url" and child.get("value"):
+                    return _url_without_login_and_parameters(child.get("value", ""))
+    return None
+
+
+def _url_without_login_and_parameters(url: str) -> str:
+    location, *parameters = url.partition("?")[0].split(";")
+    kept = [text for text in parameters if text.partition("=")[0].strip().lower() in _DATABASE_PARAMETERS]
+    return str(mask_text(";".join([_URL_LOGIN.sub("", location), *kept])))
+
+
+def _filter_text(entry: ElementTree.Element) -> str:
+    """Return the destinations of a filteredKahaDB element, a store of an mKahaDB, in words."""
+    names = [f"{kind} {entry.get(kind)}" for kind in ("queue", "topic") if entry.get(kind)]
+    text = " and ".join(names) or "all other destinations"
+    return f"{text} (each separately)" if entry.get("perDestination") == "true" else text
 
 
 def _is_pure(root: ElementTree.Element) -> bool:
