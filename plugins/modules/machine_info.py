@@ -136,6 +136,12 @@ store_capacity:
   description: The size in bytes that the store can reach, which is its current size plus the free disk space.
   type: int
   returned: always
+store_fenced:
+  description: Whether O(directory) contains a directory with the name C(lock), so that only brokers with
+    C(activemq_fence=guard) can use this store.
+  type: bool
+  version_added: 0.2.0
+  returned: always
 running_store:
   description:
     - The store in the configuration that the running broker was started with. C(kind), C(openwire), C(pure),

@@ -250,6 +250,20 @@ def test_site_waits_until_changed_pair_has_active_node() -> None:
         next_site_step(pair, progress_of(pair, acted={"x-mq01-a"}, waited=60.0))
 
 
+@pytest.mark.parametrize("state", ["standby", "starting"])
+def test_site_waits_until_changed_single_broker_is_active(state: BrokerState) -> None:
+    broker = node("x-mq01-a", state, ha="none", how="the lock is held")
+    assert next_site_step([broker], progress_of([broker])).act == "done"
+    assert next_site_step([broker], progress_of([broker], acted={broker.host})).act == "wait"
+    with pytest.raises(RefusalError, match=rf"x-mq01-a: the broker is .* {state} \(the lock is held\).* as active"):
+        next_site_step([broker], progress_of([broker], acted={broker.host}, waited=60.0))
+
+
+def test_changed_node_of_pair_may_be_standby_if_its_peer_was_not_reached() -> None:
+    standby = node("x-mq01-a", "standby")
+    assert next_site_step([standby], progress_of([standby], acted={standby.host})).act == "done"
+
+
 def test_restart_without_effect_ends_run_of_site() -> None:
     pair = node("x-mq01-a", "active"), node("x-mq01-b", "standby", restart_required=True)
     with pytest.raises(RefusalError, match="x-mq01-b: the restart of this broker had no effect"):

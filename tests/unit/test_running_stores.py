@@ -10,7 +10,7 @@ import pytest
 from activemq_fleet.deployment import BrokerFacts, FleetFacts, broker_facts
 from activemq_fleet.node.config.broker_configuration import message_store_facts
 from activemq_fleet.node.process.proc import Process
-from activemq_fleet.node.state.running_store import running_store_facts
+from activemq_fleet.node.state.running_store import is_store_fenced, running_store_facts
 from activemq_fleet.operations import OperationDecisionRequest, RefusalError, decide_operation
 from activemq_fleet.render import render_broker
 from tests.unit.fleets import fleet
@@ -172,3 +172,22 @@ def test_database_of_store_is_its_url_without_login_and_parameters(url: str, dat
     store = '<persistenceAdapter><jdbcPersistenceAdapter dataSource="#store"/></persistenceAdapter>'
     document = f"<beans>{bean}<broker>{store}</broker></beans>"
     assert message_store_facts(document.encode(), "/base")["database"] == database
+
+
+def test_single_broker_cannot_use_store_of_guards(tmp_path: Path) -> None:
+    (tmp_path / "lock").mkdir()
+    assert is_store_fenced(str(tmp_path), "no-such-account")
+    brokers = brokers_of(**SINGLE)
+    request = OperationDecisionRequest(
+        fleet=FleetFacts(brokers=brokers),
+        evidence={A: {"home_exists": True, "home_releases": ["5.18.3"], "store_fenced": True}},
+        warn=lambda _: None,
+    )
+    with pytest.raises(RefusalError, match=r"was made with activemq_fence: guard, .* run the playbook unfence"):
+        decide_operation("preflight", request)
+
+
+def test_store_with_lock_file_is_not_fenced(tmp_path: Path) -> None:
+    assert not is_store_fenced(str(tmp_path / "none"), "no-such-account")
+    (tmp_path / "lock").touch()
+    assert not is_store_fenced(str(tmp_path), "no-such-account")

@@ -23,7 +23,7 @@ from activemq_fleet.operations.release_and_archive_preflight import (
     raise_for_release_line_changes,
     refusal_for_unusable_or_wrong_release_files,
 )
-from activemq_fleet.operations.running_stores import store_change_line_by_pair
+from activemq_fleet.operations.running_stores import fenced_store_lines, store_change_line_by_pair
 from activemq_fleet.operations.shared_store_markers import unusable_shared_store_lines
 from activemq_fleet.validation import preflight_findings
 
@@ -130,4 +130,5 @@ def _store_problems(request: OperationDecisionRequest) -> list[str]:
     return [
         *changes.values(),
         *unusable_shared_store_lines(request, stores, pids),
+        *fenced_store_lines(brokers, machines),
     ]

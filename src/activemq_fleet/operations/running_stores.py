@@ -1,4 +1,4 @@
-"""Refuse to give a running broker another store than the one it runs with.
+"""Refuse to give a running broker another store than the one it runs with, and a store whose lock it cannot acquire.
 
 A restart with another store starts without the messages of the first store. In a pair, the restarted standby becomes
 active on the other store, while its peer still serves with the first one.
@@ -51,3 +51,17 @@ def store_change_reason(broker: BrokerFacts, running_store: Mapping[str, Any], r
         holder = broker.release
     old_store = dataclass_instance_from_mapping(StoreFacts, {"kind": None, **running_store})
     return next(store_change_reasons(holder, broker.release, old_store, broker.persistence), "")
+
+
+def fenced_store_lines(brokers: Mapping[str, BrokerFacts], machines: Mapping[str, MachineFacts]) -> list[str]:
+    """Return a line for each broker without a shared store whose store only brokers with a guard can use.
+
+    Both arguments are by host. Shared stores are checked with their markers.
+    """
+    return [
+        f"{host}: the store in {brokers[host].directory} was made with activemq_fence: guard, so a broker without a "
+        "guard waits indefinitely for its lock. Restore the previous activemq_ha and activemq_fence of the pair and "
+        "both nodes in the inventory, and run the playbook unfence for the pair. Then change the inventory again"
+        for host, machine in sorted(machines.items())
+        if machine.store_fenced and brokers[host].store is None
+    ]

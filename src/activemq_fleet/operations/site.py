@@ -130,7 +130,11 @@ def next_site_step(
 def _wait_for_changed_nodes(
     pair: Sequence[ObservedNode], acts: Sequence[tuple[str, ObservedNode]], run: RollingProgress
 ) -> RollingStep | None:
-    """Return a step that waits for a changed node to become ready; a pure master is once its slave is attached."""
+    """Return a step that waits for a changed node to become ready, and for a node to become active.
+
+    A pure master is ready once its slave is attached. A pair of which only one node is observed may have an active
+    node.
+    """
     for node in pair:
         awaits_slave = node.ha_profile.replicates and node.state == "starting" and acts
         if node.host in run.acted and node.state not in READY_STATES and not awaits_slave:
@@ -138,13 +142,14 @@ def _wait_for_changed_nodes(
                 f"{node.host}: the broker is not ready yet; it is {node.state} ({node.how})", node, run
             )
     changed_nodes = [node for node in pair if node.host in run.acted]
-    if (
-        changed_nodes
-        and not pair[0].ha_profile.needs_resync
-        and len(pair) > 1
-        and all(node.state in _STARTING_STATES for node in pair)
-    ):
-        return _wait_or_refuse(f"pair {pair[0].pair}: no node is active yet", changed_nodes[0], run)
+    profile = pair[0].ha_profile
+    if not changed_nodes or profile.needs_resync or any(node.state not in _STARTING_STATES for node in pair):
+        return None
+    node = changed_nodes[0]
+    if not profile.has_peer:
+        return _wait_or_refuse(f"{node.host}: the broker is not active yet; it is {node.state} ({node.how})", node, run)
+    if len(pair) > 1:
+        return _wait_or_refuse(f"pair {node.pair}: no node is active yet", node, run)
     return None
 
 
@@ -176,9 +181,10 @@ def _wait_for_standby(
 
 def _wait_or_refuse(problem: str, node: ObservedNode, run: RollingProgress) -> RollingStep:
     if run.waited >= run.settle or (node.state == "stopped" and not node.is_awaiting_systemd_start):
+        ready_states = "active or standby" if node.ha_profile.has_peer else "active"
         raise run.refusal_error(
             f"{problem}. Check {node.base}/data/activemq.log on {node.host} for the cause, and correct it. When "
-            f"activemq-fleet status shows {node.host} as active or standby, run the playbook site again"
+            f"activemq-fleet status shows {node.host} as {ready_states}, run the playbook site again"
         )
     return run.wait_step_for_problem(problem)
 

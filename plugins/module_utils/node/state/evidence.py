@@ -177,6 +177,8 @@ class MachineFacts:
     """As in /proc/mounts: ``vers=3``, ``nolock``, ``local_lock=all``."""
     store_capacity: int | None = None
     """Bytes to which the store can grow: its current size and the free space of its file system."""
+    store_fenced: bool = False
+    """Whether the store's directory has a directory in place of the lock file, so that only guards can use it."""
     running_store: Mapping[str, Any] | None = None
     """The store in the configuration that the running broker was started with, with the keys of ``StoreFacts``."""
     memory: int | None = None

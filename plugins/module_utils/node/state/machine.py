@@ -30,7 +30,7 @@ from ..process.taken_ports import taken_ports
 from ..text_lines import split_lines
 from .broker_health import running_release
 from .host_names import unresolvable_host_names
-from .running_store import running_store_facts
+from .running_store import is_store_fenced, running_store_facts
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "java": {"type": "path", "default": "/usr/bin/java"},
@@ -112,6 +112,7 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "store_filesystem": mount.kind if mount else None,
         "store_mount_options": list(mount.options) if mount else [],
         "store_capacity": store_size_plus_free_space(directory) if directory else None,
+        "store_fenced": is_store_fenced(directory, parameters["user"]) if directory else False,
         "running_store": running_store_facts(parameters["base"], process, directory),
         "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         # only options that a rule reads, because others may contain passwords

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads which store the running broker of a host uses."""
+"""Reads which store the running broker of a host uses, and whether guards use the store that it would use next."""
 
 from __future__ import annotations
 
@@ -12,8 +12,13 @@ from ..config.broker_configuration import read_deployed_broker_settings
 from ..config.pending_restart import pending_restart_of_process
 from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
-from ..fence.shared_store import shared_store_directory
+from ..fence.shared_store import BARRIER, shared_store_directory
+from ..files.untrusted_paths import UntrustedPathError
 from ..process.proc import Process
+from ..process.system_accounts import account_to_access_path_as, is_existing_account, run_as
+
+_READ_TIMEOUT = 60.0
+"""Timeout in seconds for reading the directory of a store."""
 
 
 def running_store_facts(base: str, process: Process | None, next_directory: str | None) -> dict[str, Any] | None:
@@ -38,3 +43,16 @@ def running_store_facts(base: str, process: Process | None, next_directory: str 
     if directory and next_directory and os.path.realpath(directory) == os.path.realpath(next_directory):
         directory = next_directory
     return {**deployed.persistence, "directory": directory}
+
+
+def is_store_fenced(directory: str, user: str) -> bool:
+    """Return whether guards use the store in a directory, so that a broker without a guard cannot acquire its lock.
+
+    The directory is read as the account ``user``, or as its owner if ``user`` is not an account of this host. A
+    directory that cannot be read counts as a store without guards.
+    """
+    try:
+        account = account_to_access_path_as(directory, user if is_existing_account(user) else None)
+        return bool(run_as(account, os.path.isdir, os.path.join(directory, BARRIER), patience=_READ_TIMEOUT))
+    except (NodeError, UntrustedPathError, OSError):
+        return False
