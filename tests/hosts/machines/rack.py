@@ -32,6 +32,7 @@ _OWNERS = Path("/run/activemq-fleet-machines")
 _RECORD = "rack.json"
 _PROGRAMS = ("ssh", "scp", "sftp")
 _FILES = (_RECORD, "id", "id.pub", "ssh_config", "lock", *_PROGRAMS)
+# The default key exchange of OpenSSH 9 resists quantum computers and takes two thirds of the CPU time of a login.
 _SSH_CONFIG = """\
 Host *
     User root
@@ -41,6 +42,7 @@ Host *
     StrictHostKeyChecking no
     LogLevel ERROR
     ConnectTimeout 15
+    KexAlgorithms curve25519-sha256
     ServerAliveInterval 5
     ServerAliveCountMax 4
 """
