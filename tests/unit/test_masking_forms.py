@@ -47,13 +47,13 @@ def test_every_form_of_secret_in_text_is_masked(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ANYTHING)
-@pytest.mark.parametrize("secret", PHRASES)
-def test_secret_with_separators_is_masked_to_end_of_line(form: str, secret: str) -> None:
-    masked = mask_text(fill_form(form, secret))
+def test_secret_with_separators_is_masked_to_end_of_line(form: str) -> None:
+    for secret in PHRASES:  # 2400 parameters would take ten times the time of the checks
+        masked = mask_text(fill_form(form, secret))
 
-    assert "canary" not in masked
-    assert mask_text(masked) == masked
-    assert "canary" not in mask_configuration_file_text("conf/x.properties", fill_form(form, secret))
+        assert "canary" not in masked, secret
+        assert mask_text(masked) == masked, secret
+        assert "canary" not in mask_configuration_file_text("conf/x.properties", fill_form(form, secret)), secret
 
 
 @pytest.mark.parametrize(("path", "form"), FILES)
