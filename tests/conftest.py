@@ -93,7 +93,7 @@ def file_of(item: pytest.Item) -> str:
     return item.path.relative_to(TESTS).as_posix()
 
 
-def tier_of(item: pytest.Item) -> str:
+def tier_of(item: pytest.Item | pytest.Module) -> str:
     """Return the tier of a test: its directory below tests/."""
     tier = item.path.relative_to(TESTS).parts[0]
     if tier not in TIMEOUTS:
@@ -107,13 +107,14 @@ def golden(request: pytest.FixtureRequest) -> Golden:
     return Golden(TESTS / "golden", update=bool(request.config.getoption("--update-golden")))
 
 
-@pytest.fixture(autouse=True)
-def _no_network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="module")
+def _no_network(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a unit test that connects to another machine, so that no unit test depends on a network."""
-    if tier_of(request.node) != "unit":
-        return
-    for name in ("connect", "connect_ex"):
-        monkeypatch.setattr(socket.socket, name, _loopback_only(getattr(socket.socket, name)))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        if tier_of(request.node) == "unit":
+            for name in ("connect", "connect_ex"):
+                monkeypatch.setattr(socket.socket, name, _loopback_only(getattr(socket.socket, name)))
+        yield
 
 
 def _loopback_only(connect: Callable[..., Any]) -> Callable[..., Any]:
