@@ -33,7 +33,9 @@ def inventory_of_page() -> str:
     replaced = (
         inventory_text.replace(RELEASE_OF_PAGE, RELEASE).replace("CHECKSUM", checksum).replace(path, str(archive))
     )
-    return replaced.replace("ansible_become: true", "ansible_user: root\n    activemq_heap: 256m")
+    # Without Java's second compiler, the start of a broker takes half the CPU time.
+    variables = ("ansible_user: root", "activemq_heap: 256m", 'activemq_java_options: ["-XX:TieredStopAtLevel=1"]')
+    return replaced.replace("ansible_become: true", "\n    ".join(variables))
 
 
 def reader_command(rack: Rack, script: str) -> str:
