@@ -228,6 +228,41 @@ def test_events_between_zeroed_leaf_pages_are_kept_and_lost_ones_are_reported(
         assert store.damage.missing == len(lost)
 
 
+def test_unreadable_events_of_damaged_store_are_accepted_again_with_same_ids(tmp_path: Path) -> None:
+    payloads = {f"order-{number}": b'{"n":%d,"x":"%s"}' % (number, b"y" * 900) for number in range(60)}
+    with open_store(tmp_path) as store:
+        for event_id, payload in payloads.items():
+            store.accept_event("t", payload, event_id=event_id)
+    content = bytearray((tmp_path / FILE).read_bytes())
+    page = content.index(payloads["order-30"]) // PAGE * PAGE
+    content[page : page + PAGE] = bytes(PAGE)
+    (tmp_path / FILE).write_bytes(content)
+    with open_store(tmp_path) as store:
+        assert store.damage is not None
+        assert store.damage.missing == 60 - len(outgoing_payloads(store)) > 0
+        assert "publish these events again, with the ids that their publishers chose" in str(store.damage)
+        for event_id, payload in payloads.items():
+            assert store.accept_event("t", payload, event_id=event_id) == event_id
+        assert [event.event_id for event in store.outgoing_events(1000)].count("order-1") == 1
+        assert outgoing_payloads(store) == payloads
+
+
+def test_damage_outside_of_outbox_keeps_ids_of_acknowledged_events(tmp_path: Path) -> None:
+    """No event is unreadable, so the ids of delivered events are still known, and they are not sent again."""
+    with open_store(tmp_path) as store:
+        store.accept_event("t", b"x", event_id="mine")
+        acknowledge(store, 1, proved=True)
+        receive(store, "t", b"payload of inbox" * 20)
+    content = bytearray((tmp_path / FILE).read_bytes())
+    content[content.index(b"payload of inbox")] ^= 1
+    (tmp_path / FILE).write_bytes(content)
+    with open_store(tmp_path) as store:
+        assert store.damage is not None
+        assert store.damage.missing == 0
+        store.accept_event("t", b"x", event_id="mine")
+        assert store.outgoing_events(9) == []
+
+
 def test_tables_of_used_agent_store_have_root_pages_of_new_store(written_store: WrittenStore, tmp_path: Path) -> None:
     """The salvage replaces the first page of a damaged store with that of a new store, which lists all root pages."""
     shutil.copytree(written_store.cold, tmp_path / "used")
@@ -382,7 +417,7 @@ def test_damaged_counters_of_agent_store_do_not_change_age_of_events_and_ids(tmp
         assert count_forgotten_and_expired(store) == (1, 2)
 
 
-@pytest.mark.parametrize("state", ["expired", "unconfirmed", "quarantined"])
+@pytest.mark.parametrize("state", ["expired", "unconfirmed", "quarantined", "delivered"])
 def test_damaged_counters_of_agent_store_do_not_set_elapsed_time_back(tmp_path: Path, state: str) -> None:
     clock = SimulatedClock()
     with open_store(tmp_path, clock, StoreLimits(timeout=100)) as store:
@@ -391,9 +426,9 @@ def test_damaged_counters_of_agent_store_do_not_set_elapsed_time_back(tmp_path: 
             receive(store, "t", b"1")
             store.quarantine(1, "reason")
         else:
-            store.accept_event("t", b"1")
-        if state == "unconfirmed":
-            acknowledge(store, 1, proved=False)
+            store.accept_event("t", b"1", event_id="mine")
+        if state in ("unconfirmed", "delivered"):
+            acknowledge(store, 1, proved=state == "delivered")
         clock.pass_time(100)
         store.remove_expired_events_from_outbox()
     damage_counters(tmp_path)

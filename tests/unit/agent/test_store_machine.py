@@ -154,6 +154,8 @@ class StoreMachine(RuleBasedStateMachine):
             if not proved:
                 model.unconfirmed.append(event)
                 model.unconfirmed.sort(key=lambda event: event.place)
+                dropped = model.unconfirmed[: -LIMITS.unconfirmed_rows]
+                model.accepted -= {event.event_id for event in dropped}
                 del model.unconfirmed[: -LIMITS.unconfirmed_rows]
 
     @rule()

@@ -196,6 +196,16 @@ def test_unconfirmed_events_are_limited_and_dropped_ones_are_counted(tmp_path: P
         assert (store.row_and_byte_counts().unconfirmed, store.row_and_byte_counts().unconfirmed_dropped) == (2, 3)
 
 
+def test_dropped_unconfirmed_event_is_accepted_again_with_same_id(tmp_path: Path) -> None:
+    with open_store(tmp_path, limits=StoreLimits(unconfirmed_rows=1)) as store:
+        for event_id in ("dropped", "kept"):
+            store.accept_event("t", b"x", event_id=event_id)
+        acknowledge(store, 1, 2, proved=False)
+        for event_id in ("dropped", "kept"):
+            assert store.accept_event("t", b"again", event_id=event_id) == event_id
+        assert outgoing_ids(store) == ["dropped"]
+
+
 def test_expired_event_is_kept_separately_and_requeued_with_same_id(tmp_path: Path) -> None:
     clock = SimulatedClock()
     with open_store(tmp_path, clock) as store:
@@ -252,6 +262,16 @@ def test_option_drop_expired_drops_expired_event_and_records_reason(tmp_path: Pa
             store.row_and_byte_counts().outbox_rows,
         ) == (1, 0, 0)
         assert '"reason":"dropped"' in store.oldest_journal_records(99)[-1].line
+
+
+def test_dropped_expired_event_is_accepted_again_with_same_id(tmp_path: Path) -> None:
+    clock = SimulatedClock()
+    with open_store(tmp_path, clock, StoreLimits(drop_expired=True)) as store:
+        store.accept_event("t", b"x", event_id="mine", timeout=1)
+        clock.pass_time(2)
+        store.remove_expired_events_from_outbox()
+        assert store.accept_event("t", b"again", event_id="mine") == "mine"
+        assert [event.payload for event in store.outgoing_events(9)] == [b"again"]
 
 
 def test_expired_event_is_removed_after_late_acknowledgement(tmp_path: Path) -> None:

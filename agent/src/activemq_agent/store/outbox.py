@@ -107,6 +107,11 @@ def _was_accepted(transaction: Transaction, event_id: str) -> bool:
     return True
 
 
+def _forget_accepted_id(transaction: Transaction, event_id: str) -> None:
+    """Forget the id of an event that was dropped, so that its publisher can publish it again with this id."""
+    transaction.db.execute("DELETE FROM accepted_ids WHERE event_id = ?", (event_id,))
+
+
 def _append_event(
     transaction: Transaction, event_id: str, topic: str, payload: bytes, timeout: float, reason: str | None = None
 ) -> None:
@@ -158,8 +163,10 @@ def _delete_excess_unconfirmed(transaction: Transaction) -> None:
         or counters.sizes["unconfirmed"] > limits.unconfirmed_bytes
     ):
         oldest = transaction.db.execute("SELECT min(place) FROM unconfirmed").fetchone()[0]
-        if transaction.take_row("unconfirmed", oldest) is None:
+        row = transaction.take_row("unconfirmed", oldest)
+        if row is None:
             break
+        _forget_accepted_id(transaction, row[1])
         counters.unconfirmed_dropped += 1
 
 
@@ -207,7 +214,9 @@ def remove_expired_events_from_outbox(transaction: Transaction) -> int:
         row = transaction.take_row("outbox", place)
         if row is None:
             continue
-        if not limits.drop_expired:
+        if limits.drop_expired:
+            _forget_accepted_id(transaction, row[1])
+        else:
             transaction.insert_and_count_row("expired", row[:6])
         transaction.add_journal_record(
             "expired", event_id=row[1], topic=row[2], reason="dropped" if limits.drop_expired else None

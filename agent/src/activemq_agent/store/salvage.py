@@ -46,7 +46,10 @@ KEYS_TRIED = 2_000
 """Keys at each end of an unreadable range that are selected one by one: a page has some hundred rows at most."""
 
 _LAST_KEY = (1 << 63) - 1
-_PUBLISH_AGAIN = ". If the sources of the unreadable events still have them, publish these events again"
+_PUBLISH_AGAIN = (
+    ". If the sources of the unreadable events still have them, publish these events again, with the ids that their "
+    "publishers chose. Publish events whose ids the agent assigned without an id"
+)
 _INCOMPLETE_JOURNAL = "the agent's store was damaged, so this event journal may lack records"
 
 Values = tuple[Any, ...]
@@ -285,13 +288,16 @@ def _write_counters(
     event_ids: dict[int, str] = {}
     for table in EVENT_TABLES:
         event_ids |= dict(new.execute(f"SELECT place, event_id FROM {table}"))  # noqa: S608 -- constants
-    kept = {table: _query_number(new, f"SELECT count(*) FROM {table}") for table in TABLES}  # noqa: S608 -- constants
     last_place = max([last_counters.get("place", 0), *event_ids])
     first_place = min([last_counters.get("oldest") or last_place + 1, *event_ids])
     missing = max(0, last_counters["rows"] - len(event_ids)) if keeps_epoch else None
     gaps = tuple(_gaps_between(event_ids, first_place, last_place)) if missing != 0 else ()
+    latest_time = _latest_time(new)
+    if missing != 0:
+        _forget_ids_without_event(new)
+    kept = {table: _query_number(new, f"SELECT count(*) FROM {table}") for table in TABLES}  # noqa: S608 -- constants
     counters = {
-        "seq": 0, "jseq": 0, "elapsed": _latest_time(new), "boot": "", "monotonic": 0.0, "wall": now.timestamp(),
+        "seq": 0, "jseq": 0, "elapsed": latest_time, "boot": "", "monotonic": 0.0, "wall": now.timestamp(),
         "agent": agent, **last_counters,
         "place": last_place, "oldest": min(event_ids, default=None), "rows": len(event_ids),
         "rx": max(last_counters.get("rx", 0), _query_number(new, "SELECT max(rx) FROM inbox")),
@@ -303,6 +309,15 @@ def _write_counters(
         counters["position"] = _mark_epochs_incomplete(new, counters["position"])
     write_counters(new, [counters[name] for name in COUNTERS + ANCHOR])
     return kept, missing, gaps, epoch
+
+
+def _forget_ids_without_event(new: sqlite3.Connection) -> None:
+    """Delete the accepted ids of events that are not kept, so that unreadable events can be published again.
+
+    Events that had been acknowledged before can then be published again, too. Receivers remove such copies by their id.
+    """
+    events = " UNION ALL ".join(f"SELECT event_id FROM {table}" for table in EVENT_TABLES)  # noqa: S608 -- constants
+    new.execute(f"DELETE FROM accepted_ids WHERE event_id NOT IN ({events})")  # noqa: S608 -- constants
 
 
 def _gaps_between(event_ids: dict[int, str], first: int, last: int) -> Iterable[OutboxGap]:
