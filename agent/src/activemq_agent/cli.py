@@ -137,7 +137,12 @@ def print_status(path: Path, form: str) -> None:
 
 @agent_command_group.command("requeue")
 @click.argument("ids", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="send every expired event again, but no unconfirmed events")
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="send every expired event again, but no unconfirmed events; repeat this until it reports 0 events",
+)
 @click.pass_obj
 def requeue_expired(path: Path, ids: tuple[str, ...], everything: bool) -> None:
     """Send the expired or unconfirmed events with the given IDS again, or all expired events.

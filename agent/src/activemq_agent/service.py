@@ -332,7 +332,7 @@ class Service:
         with suppress(AgentError):
             self.publisher.add_barriers_to_outbox()
         while (
-            self.store.row_and_byte_counts().outbox_rows
+            self.store.outgoing_events(1)  # expired events in the outbox are not sent
             and time.monotonic() < deadline
             and self.publisher_thread.is_alive()
         ):

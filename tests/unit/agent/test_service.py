@@ -19,7 +19,7 @@ from activemq_agent.agent_errors import AgentError
 from activemq_agent.client import Client, publish
 from activemq_agent.config_values import Endpoint
 from activemq_agent.service import Service
-from activemq_agent.store import Store
+from activemq_agent.store import Store, outbox
 from tests.situations import some_situations
 
 from .logged import RecordedLog, make_config
@@ -78,6 +78,19 @@ def test_unsent_event_stays_in_outbox_when_drain_time_of_stop_ends(start_agent: 
         "the agent stops before it has sent all events and handled all messages. It sends and handles the rest after "
         "its next start" in agent.log.events("warning")
     )
+
+
+def test_stop_does_not_wait_for_expired_events_that_stay_in_outbox(
+    start_agent: Callable[..., RunningAgent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "_places_of_events_to_expire", lambda *_: [])  # no more can be kept separately
+    agent = start_agent(drain_seconds=600)  # no server listens
+    with Client(agent.socket) as client:
+        client.publish("a/b", "kept", timeout=0.01)
+    wait_until(lambda: agent.service.store.outgoing_events(1) == [])
+    assert agent.stop() == 0
+    with Store.open(agent.directory / "state", agent="agent-1") as store:
+        assert store.row_and_byte_counts().outbox_rows == 1
 
 
 def test_systemd_is_notified_of_ready_watchdog_and_stopping_in_this_order(

@@ -186,24 +186,31 @@ class StoreMachine(RuleBasedStateMachine):
     @rule()
     def expire(self) -> None:
         model = self.model
-        due = [event for event in model.outbox if event.deadline <= self.clock.seconds]
+        due = self.due_events()
         due = due[: LIMITS.expired_rows - len(model.expired)]
         assert self.store.remove_expired_events_from_outbox() == len(due)
         model.outbox = [event for event in model.outbox if event not in due]
         model.expired = sorted(model.expired + due, key=lambda event: event.place)
         model.jseq += len(due)
 
+    def due_events(self) -> list[Event]:
+        """Return the events of the outbox that are past their deadline, in the order in which they expire."""
+        due = [event for event in self.model.outbox if event.deadline <= self.clock.seconds]
+        return sorted(due, key=lambda event: (event.deadline, event.place))
+
     @rule()
     def requeue(self) -> None:
         model = self.model
         fitting = model.expired[: LIMITS.outbox_rows - len(model.outbox)]
-        assert self.store.requeue_expired_events() == len(fitting)
+        requeued = fitting + self.due_events()
+        assert self.store.requeue_expired_events() == len(requeued)
         model.expired = model.expired[len(fitting) :]
-        for event in fitting:
+        model.outbox = [event for event in model.outbox if event not in requeued]
+        for event in requeued:
             model.place += 1
             event.place, event.deadline = model.place, self.clock.seconds + event.timeout
-        model.outbox += fitting
-        model.jseq += len(fitting)
+        model.outbox += requeued
+        model.jseq += len(requeued)
 
     # Rules of the subscriber
 

@@ -241,6 +241,56 @@ def test_expired_events_above_limit_stay_unsent_in_outbox(tmp_path: Path) -> Non
             store.accept_event("t", b"x")
 
 
+def test_outbox_full_of_expired_events_without_room_is_usable_after_requeue(tmp_path: Path) -> None:
+    """An outage fills the outbox with events that expire, after as many as possible are kept as expired."""
+    clock = SimulatedClock()
+    with open_store(tmp_path, clock, StoreLimits(expired_rows=1, outbox_rows=3, timeout=5)) as store:
+        kept_id, *due_ids = accept_all(store, [("t", b"x")] * 3)
+        clock.pass_time(6)
+        store.remove_expired_events_from_outbox()
+        due_ids.append(store.accept_event("t", b"x"))
+        clock.pass_time(6)
+        assert (store.remove_expired_events_from_outbox(), store.outgoing_events(9)) == (0, [])
+        with pytest.raises(OutboxFullError, match=r"requeue --all when a broker is connected, and then publish"):
+            store.accept_event("t", b"x")
+        assert store.requeue_expired_events([due_ids[1]]) == 1
+        assert outgoing_ids(store) == [due_ids[1]]
+        assert store.requeue_expired_events() == 2
+        assert outgoing_ids(store) == [due_ids[1], due_ids[0], due_ids[2]]
+        with pytest.raises(OutboxFullError, match="publish it again after the agent has connected to a broker"):
+            store.accept_event("t", b"x")
+        acknowledge(store, *[event.seq for event in store.outgoing_events(9)], proved=True)
+        assert store.requeue_expired_events() == 1
+        assert outgoing_ids(store) == [kept_id]
+
+
+def test_requeue_of_all_expired_events_is_split_into_transactions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "REQUEUED_AT_ONCE", 3)
+    monkeypatch.setattr(outbox, "REQUEUED_BYTES_AT_ONCE", 3)
+    clock = SimulatedClock()
+    with open_store(tmp_path, clock, StoreLimits(expired_rows=5, timeout=5)) as store:
+        accepted_ids = accept_all(store, [("t", b"x")] * 10)
+        clock.pass_time(6)
+        store.remove_expired_events_from_outbox()
+        assert store.requeue_expired_events() == 10
+        assert outgoing_ids(store) == accepted_ids
+
+
+def test_expired_events_without_room_are_not_all_read_at_each_check(tmp_path: Path) -> None:
+    clock = SimulatedClock()
+    with open_store(tmp_path, clock, StoreLimits(expired_rows=1, timeout=5)) as store:
+        accept_all(store, [("t", b"x")] * 2000)
+        clock.pass_time(6)
+        store.remove_expired_events_from_outbox()
+        steps: list[None] = []
+        for database in (store._writer._db, store._reader._db):
+            database.set_progress_handler(lambda: steps.append(None), 100)
+        assert (store.remove_expired_events_from_outbox(), store.outgoing_events(9)) == (0, [])
+        assert len(steps) < 20, "100 instructions of SQLite are a step: both checks read a few rows, not 2,000"
+
+
 def test_requeue_is_limited_by_free_rows_of_outbox(tmp_path: Path) -> None:
     clock = SimulatedClock()
     with open_store(tmp_path, clock, StoreLimits(outbox_rows=2, timeout=5)) as store:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+import sqlite3
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 
 from activemq_agent.agent_errors import OutboxFullError, RequestRefusedError
 from activemq_agent.agent_topics import barrier_topic, topic_without_last_level
@@ -14,6 +16,12 @@ from activemq_agent.store.rows import SentEvent, size_in_bytes
 from activemq_agent.store.transaction import Transaction
 
 LONGEST_TOPIC = 65535
+EXPIRED_AT_ONCE = 10_000
+"""Largest number of events that expire in one transaction."""
+REQUEUED_AT_ONCE = 1000
+"""Largest number of events that are re-queued in one transaction, unless they are named by their ids."""
+REQUEUED_BYTES_AT_ONCE = 8 << 20
+"""Bytes of re-queued events after which their transaction ends, so that other callers do not wait for long."""
 
 _SEQ = re.compile(r"[1-9][0-9]*")
 _SIZE = "length(CAST(topic AS BLOB)) + length(payload)"
@@ -79,9 +87,14 @@ def accept_event(
             count_with_noun(counters.rows["outbox"], "event"),
             count_with_noun(counters.sizes["outbox"], "byte"),
         )
+        remedy = (
+            "some of these events have expired, and the agent has no room to keep more expired events separately. Send "
+            "them again with activemq-agent requeue --all when a broker is connected, and then publish this event again"
+            if _has_expired_events_without_room(transaction)
+            else "publish it again after the agent has connected to a broker"
+        )
         raise OutboxFullError(
-            f"the event was rejected, because the agent's outbox of unsent events is full ({rows}, {size}): publish it "
-            "again after the agent has connected to a broker"
+            f"the event was rejected, because the agent's outbox of unsent events is full ({rows}, {size}): {remedy}"
         )
     if event_id is None:
         counters.seq += 1
@@ -196,67 +209,121 @@ def confirm_and_delete_events_below_prefix(
 def remove_expired_events_from_outbox(transaction: Transaction) -> int:
     """Take the events that are past their deadline out of an agent's outbox, and return their number.
 
-    They are dropped if the limit ``drop_expired`` is set, else kept as expired. Without room among the expired ones,
-    the rest stays in the outbox, unsent.
+    These are at most ``EXPIRED_AT_ONCE`` events, those with the earliest deadlines. They are dropped if the limit
+    ``drop_expired`` is set, else kept as expired. Without room among the expired ones, the rest stays in the outbox,
+    unsent.
     """
+    is_dropped = transaction.limits.drop_expired
     expired = 0
-    limits, counters = transaction.limits, transaction.counters
-    due = transaction.db.execute(
-        f"SELECT place, {_SIZE} FROM outbox WHERE deadline <= ? ORDER BY place",  # noqa: S608 -- a constant
-        (transaction.now,),
-    ).fetchall()
-    for place, size in due:
-        is_kept = (
-            counters.rows["expired"] < limits.expired_rows and counters.sizes["expired"] + size <= limits.expired_bytes
-        )
-        if not (is_kept or limits.drop_expired):
-            break
+    for place in _places_of_events_to_expire(transaction, EXPIRED_AT_ONCE):
         row = transaction.take_row("outbox", place)
         if row is None:
             continue
-        if limits.drop_expired:
+        if is_dropped:
             _forget_accepted_id(transaction, row[1])
         else:
             transaction.insert_and_count_row("expired", row[:6])
         transaction.add_journal_record(
-            "expired", event_id=row[1], topic=row[2], reason="dropped" if limits.drop_expired else None
+            "expired", event_id=row[1], topic=row[2], reason="dropped" if is_dropped else None
         )
         expired += 1
     return expired
 
 
-def requeue_expired_events(transaction: Transaction, event_ids: Sequence[str] | None) -> int:
-    """Move expired events back into an agent's outbox, as many as it has room for, to be sent; return their number.
+def _places_of_events_to_expire(transaction: Transaction, limit: int) -> list[int]:
+    """Return the places of the events of an outbox that are past their deadline, as many as can be kept as expired."""
+    limits, counters = transaction.limits, transaction.counters
+    rows, size = counters.rows["expired"], counters.sizes["expired"]
+    places: list[int] = []
+    with closing(_query_unsent_events(transaction, "outbox", limit)) as due_events:
+        for place, _, event_size in due_events:
+            rows, size = rows + 1, size + event_size
+            if not limits.drop_expired and (rows > limits.expired_rows or size > limits.expired_bytes):
+                break
+            places.append(place)
+    return places
 
-    These are all, or those with the given ids. Unconfirmed events may be named too. Raises RequestRefusedError, and
-    re-queues nothing, for an id of neither kind.
+
+def _has_expired_events_without_room(transaction: Transaction) -> bool:
+    """Return whether an outbox has events past their deadline that cannot be kept as expired."""
+    with closing(_query_unsent_events(transaction, "outbox", 1)) as due_events:
+        is_due = due_events.fetchone() is not None
+    return is_due and not _places_of_events_to_expire(transaction, 1)
+
+
+def requeue_some_expired_events(transaction: Transaction, last_place: int) -> int:
+    """Queue some expired events of an agent again, to be sent, and return their number: 0 when none is left to queue.
+
+    These are expired events that are kept separately, the oldest first, as many as the outbox has room for; after them
+    those that are still in the outbox, because they cannot be kept separately. Events after ``last_place`` are left
+    out: it is the last place at the time of the first call, so that repeated calls queue no event twice.
     """
-    rows = _kept_events(transaction, "expired")
-    if event_ids is not None:
-        requested_ids = set(event_ids)
-        rows = [row for row in rows + _kept_events(transaction, "unconfirmed") if row[2] in requested_ids]
-        missing = requested_ids - {row[2] for row in rows}
-        if missing:
-            raise RequestRefusedError(
-                "no event was sent again, because these ids are not the id of an expired or unconfirmed event of the "
-                f"agent: {', '.join(sorted(missing)[:5])}. Correct or remove them"
-            )
-    requeued = 0
-    for table, key, _, size in rows:
-        if not _has_room(transaction, size):
+    for table in ("expired", "outbox"):
+        events = _query_unsent_events(transaction, table, REQUEUED_AT_ONCE, last_place).fetchall()
+        requeued = _requeue_events(transaction, [(table, *event) for event in events], REQUEUED_BYTES_AT_ONCE)
+        if requeued:
+            return requeued
+    return 0
+
+
+def requeue_events(transaction: Transaction, event_ids: Sequence[str]) -> int:
+    """Queue the expired or unconfirmed events of an agent with the given ids again, and return their number.
+
+    These are as many as the outbox has room for. Raises RequestRefusedError, and re-queues nothing, for an id of
+    neither kind.
+    """
+    requested_ids = set(event_ids)
+    rows: list[tuple[str, int, str, int]] = []
+    for table in ("outbox", "expired", "unconfirmed"):
+        with closing(_query_unsent_events(transaction, table)) as events:
+            rows += [(table, *event) for event in events if event[1] in requested_ids]
+    missing = requested_ids - {row[2] for row in rows}
+    if missing:
+        raise RequestRefusedError(
+            "no event was sent again, because these ids are not the id of an expired or unconfirmed event of the "
+            f"agent: {', '.join(sorted(missing)[:5])}. Correct or remove them"
+        )
+    return _requeue_events(transaction, rows)
+
+
+def _query_unsent_events(
+    transaction: Transaction, table: str, limit: int = -1, last_place: int | None = None
+) -> sqlite3.Cursor:
+    """Query place, event id and size of events that the agent does not send, oldest first.
+
+    They are those in the table ``expired`` or ``unconfirmed``, or those past their deadline in ``outbox``, in the order
+    of their deadlines. There is no limit if ``limit`` is negative.
+    """
+    # The plus keeps SQLite from reading the outbox in the order of places.
+    condition, order = ("deadline <= :now", "deadline, place") if table == "outbox" else ("true", "place")
+    return transaction.db.execute(
+        f"SELECT place, event_id, {_SIZE} FROM {table} "  # noqa: S608 -- names of the schema
+        f"WHERE {condition} AND +place <= :last_place ORDER BY {order} LIMIT :limit",
+        {
+            "now": transaction.now,
+            "last_place": transaction.counters.place if last_place is None else last_place,
+            "limit": limit,
+        },
+    )
+
+
+def _requeue_events(
+    transaction: Transaction, events: Iterable[tuple[str, int, str, int]], most_bytes: float = math.inf
+) -> int:
+    """Queue events of an agent again, each with its table, place, id and size, and return their number.
+
+    Ends when ``most_bytes`` are reached, and when a kept event has no room. An event of the outbox needs no room.
+    """
+    requeued = queued_bytes = 0
+    for table, place, _, size in events:
+        if queued_bytes >= most_bytes or (table != "outbox" and not _has_room(transaction, size)):
             break
-        row = transaction.take_row(table, key)
+        row = transaction.take_row(table, place)
         if row is not None:
             _, event_id, topic, payload, accepted, deadline = row[:6]
             _append_event(transaction, event_id, topic, payload, deadline - accepted, reason="requeued")
-            requeued += 1
+            requeued, queued_bytes = requeued + 1, queued_bytes + size
     return requeued
-
-
-def _kept_events(transaction: Transaction, table: str) -> list[tuple[str, int, str, int]]:
-    """Return (table, place, event id, size) of each row of ``expired`` or ``unconfirmed``, oldest first."""
-    query = f"SELECT place, event_id, {_SIZE} FROM {table} ORDER BY place"  # noqa: S608 -- one of two names
-    return [(table, *row) for row in transaction.db.execute(query)]
 
 
 def _has_room(transaction: Transaction, size: int) -> bool:

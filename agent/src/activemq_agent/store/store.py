@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -27,10 +28,15 @@ from activemq_agent.store.rows import (
 from activemq_agent.store.salvage import StoreDamage, finish_interrupted_salvage, salvage_store
 from activemq_agent.store.schema import FILE
 from activemq_agent.store.state_directory import lock_state_directory
+from activemq_agent.store.transaction import Transaction
 from activemq_agent.store.writer import StoreWriter
 
 SWEEP = 0.5
 """Seconds between checks for events that expire and ids to forget: expiry is noticed within 1 s."""
+LONGEST_REQUEUE = 30.0
+"""Seconds after which a call queues no more of all expired events: its caller waits 60 s for the answer."""
+LAST_PLACE = (1 << 63) - 1
+"""Largest place that a row of the outbox can have."""
 MAX_JOURNAL_BYTES = 4 << 20
 """Bytes of the journal that are read at once: senders choose how long topics, and so records, are."""
 
@@ -159,12 +165,16 @@ class Store:
         Expired events are left out. They are in sending order. ``most_bytes`` bounds all events together; the first one
         is returned whatever its size.
         """
-        # The plus keeps SQLite from using the index of deadlines, by which it would have to sort.
+        # The plus keeps SQLite from using the index of deadlines, by which it would have to sort. If all events are
+        # past their deadline, the index shows it, and the first place to read is after all events.
+        now = self._writer.elapsed.seconds_since_outbox_creation()
         rows = self._reader.undamaged_rows(
             "outbox",
-            "place > ? AND +deadline > ?",
+            "place > CASE WHEN EXISTS (SELECT 1 FROM outbox WHERE deadline > ?) THEN ? ELSE ? END AND +deadline > ?",
+            now,
             after,
-            self._writer.elapsed.seconds_since_outbox_creation(),
+            LAST_PLACE,
+            now,
             limit=limit,
             most_bytes=most_bytes,
         )
@@ -212,10 +222,22 @@ class Store:
     def requeue_expired_events(self, event_ids: Sequence[str] | None = None) -> int:
         """Queue expired events again, as many as the agent's outbox has room for, and return their number.
 
-        These are all, or those with the given ids. Unconfirmed events may be named too. Raises RequestRefusedError for
-        an id that is neither expired nor unconfirmed.
+        These are all, as many as ``LONGEST_REQUEUE`` allows, or those with the given ids. Unconfirmed events may be
+        named too. Expired events that are still in the outbox, because no more can be kept separately, count as
+        expired. Raises RequestRefusedError for an id that is neither expired nor unconfirmed.
         """
-        future = self._writer.submit(lambda transaction: outbox.requeue_expired_events(transaction, event_ids))
+        if event_ids is not None:
+            return self._requeue(lambda transaction: outbox.requeue_events(transaction, event_ids))
+        last_place, requeued = self._writer.committed_counters.place, 0
+        end = time.monotonic() + LONGEST_REQUEUE
+        while count := self._requeue(lambda job: outbox.requeue_some_expired_events(job, last_place)):
+            requeued += count
+            if time.monotonic() >= end:
+                break
+        return requeued
+
+    def _requeue(self, job: Callable[[Transaction], int]) -> int:
+        future = self._writer.submit(job)
         future.add_done_callback(self._notify_sender)
         return future.result()
 
