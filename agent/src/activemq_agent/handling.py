@@ -325,6 +325,7 @@ class HandlerWorker:
         Raises _HandlerFailure if the statements that its handlers added fail.
         """
         while True:
+            self._last_loop_start = self._runner.clock()
             try:
                 self._runner.store.queue_handled_record(message.rx, event.statements).result()
                 return

@@ -365,6 +365,23 @@ def test_python_handler_within_timeout_keeps_reported_progress_of_its_worker(ben
     release.set()
 
 
+def test_worker_reports_progress_while_full_disk_prevents_record_of_handled_event(
+    bench: HandlerBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without reported progress, systemd would kill the agent, which would then run the handler again."""
+    monkeypatch.setattr("activemq_agent.handling.IDLE", 0.01)
+    attempts: list[int] = []
+    bench.receive("a/E")
+    with monkeypatch.context() as full_disk:
+        full_disk.setattr(bench.store, "queue_handled_record", Mock(side_effect=AgentError("the disk is full")))
+        handlers = bench.start({"E": [lambda event: attempts.append(event.attempt)]}, topics=("a/#",))
+        bench.wait_until(lambda: "the disk is full" in str(bench.log.records))
+        earlier_loop_start = handlers.slowest_worker_last_iteration_start
+        bench.wait_until(lambda: handlers.slowest_worker_last_iteration_start > earlier_loop_start)
+    bench.wait_empty()
+    assert attempts == [1]
+
+
 def test_installed_handler_that_exits_when_loaded_is_reported(
     bench: HandlerBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
