@@ -154,11 +154,11 @@ def test_event_with_proved_acknowledgement_is_removed_from_outbox(tmp_path: Path
 
 def test_event_with_unproved_acknowledgement_is_kept_until_canary_proves_its_topic(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
-        accept_all(store, [("a/x", b"x"), ("ab/x", b"x"), ("a", b"x"), ("a/__barrier__/h", b"x"), ("a/y", b"x")])
-        acknowledge(store, 1, 2, 3, 4, proved=False, conn=7)
-        acknowledge(store, 5, proved=False, conn=6)
-        assert (store.outgoing_events(9), store.row_and_byte_counts().unconfirmed) == ([], 5)
-        assert store.confirm_and_delete_events_below_prefix("a", 7) == 3
+        accept_all(store, [("a/x", b"x"), ("ab/x", b"x"), ("a", b"x"), ("a/y", b"x")])
+        acknowledge(store, 1, 2, 3, proved=False, conn=7)
+        acknowledge(store, 4, proved=False, conn=6)
+        assert (store.outgoing_events(9), store.row_and_byte_counts().unconfirmed) == ([], 4)
+        assert store.confirm_and_delete_events_below_prefix("a", 7) == 2
         assert store.row_and_byte_counts().unconfirmed == 2
 
 
@@ -312,6 +312,25 @@ def test_option_drop_expired_drops_expired_event_and_records_reason(tmp_path: Pa
             store.row_and_byte_counts().outbox_rows,
         ) == (1, 0, 0)
         assert '"reason":"dropped"' in store.oldest_journal_records(99)[-1].line
+
+
+@pytest.mark.parametrize("expired_rows", [0, 10])
+def test_expired_barrier_is_dropped(tmp_path: Path, expired_rows: int) -> None:
+    clock = SimulatedClock()
+    with open_store(tmp_path, clock, StoreLimits(timeout=5, expired_rows=expired_rows)) as store:
+        store.accept_event(barrier_topic("a", "a1"), b"{}")
+        clock.pass_time(6)
+        assert store.remove_expired_events_from_outbox() == 1
+        assert (store.row_and_byte_counts().outbox_rows, store.row_and_byte_counts().expired) == (0, 0)
+        assert '"reason":"dropped"' in store.oldest_journal_records(99)[-1].line
+
+
+def test_barrier_with_unproved_acknowledgement_is_not_kept(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        store.accept_event(barrier_topic("a", "a1"), b"{}")
+        acknowledge(store, 1, proved=False)
+        assert (store.row_and_byte_counts().outbox_rows, store.row_and_byte_counts().unconfirmed) == (0, 0)
+        assert '"unconfirmed"' in store.oldest_journal_records(99)[-1].line
 
 
 def test_dropped_expired_event_is_accepted_again_with_same_id(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 
 from activemq_agent.agent_errors import OutboxFullError, RequestRefusedError
-from activemq_agent.agent_topics import barrier_topic, topic_without_last_level
+from activemq_agent.agent_topics import barrier_topic, is_barrier_topic, topic_without_last_level
 from activemq_agent.payload_envelope import event_id_in, validated_event_id
 from activemq_agent.printable import count_with_noun
 from activemq_agent.store.rows import SentEvent, size_in_bytes
@@ -150,7 +150,7 @@ def remove_acknowledged_events(transaction: Transaction, events: Sequence[SentEv
     """Remove acknowledged events from an agent's outbox; delete them if delivery is proved, else keep them unconfirmed.
 
     Delivery is proved if a canary (a test message) of their topic prefix came back to the agent. Unconfirmed events are
-    kept separately, within their limits.
+    kept separately, within their limits. Barriers (marker messages of the agent) are not kept: new ones are sent.
     """
     for event in events:
         row = transaction.take_row("outbox", event.seq) or transaction.take_row("expired", event.seq)
@@ -160,7 +160,7 @@ def remove_acknowledged_events(transaction: Transaction, events: Sequence[SentEv
         transaction.add_journal_record(
             kind, event_id=row[1], topic=row[2], broker=event.broker, conn=event.conn, mid=event.mid
         )
-        if not is_delivery_proved:
+        if not is_delivery_proved and not is_barrier_topic(row[2]):
             transaction.insert_and_count_row("unconfirmed", row[:6], event.conn)
             _delete_excess_unconfirmed(transaction)
 
@@ -211,14 +211,14 @@ def remove_expired_events_from_outbox(transaction: Transaction) -> int:
 
     These are at most ``EXPIRED_AT_ONCE`` events, those with the earliest deadlines. They are dropped if the limit
     ``drop_expired`` is set, else kept as expired. Without room among the expired ones, the rest stays in the outbox,
-    unsent.
+    unsent. Barriers (marker messages of the agent) are dropped: the agent sends new ones.
     """
-    is_dropped = transaction.limits.drop_expired
     expired = 0
     for place in _places_of_events_to_expire(transaction, EXPIRED_AT_ONCE):
         row = transaction.take_row("outbox", place)
         if row is None:
             continue
+        is_dropped = _is_dropped_when_expired(transaction, row[2])
         if is_dropped:
             _forget_accepted_id(transaction, row[1])
         else:
@@ -236,12 +236,17 @@ def _places_of_events_to_expire(transaction: Transaction, limit: int) -> list[in
     rows, size = counters.rows["expired"], counters.sizes["expired"]
     places: list[int] = []
     with closing(_query_unsent_events(transaction, "outbox", limit)) as due_events:
-        for place, _, event_size in due_events:
-            rows, size = rows + 1, size + event_size
-            if not limits.drop_expired and (rows > limits.expired_rows or size > limits.expired_bytes):
-                break
+        for place, _, event_size, topic in due_events:
+            if not _is_dropped_when_expired(transaction, topic):
+                rows, size = rows + 1, size + event_size
+                if rows > limits.expired_rows or size > limits.expired_bytes:
+                    break
             places.append(place)
     return places
+
+
+def _is_dropped_when_expired(transaction: Transaction, topic: str) -> bool:
+    return transaction.limits.drop_expired or is_barrier_topic(topic)
 
 
 def _has_expired_events_without_room(transaction: Transaction) -> bool:
@@ -273,7 +278,7 @@ def requeue_events(transaction: Transaction, event_ids: Sequence[str]) -> int:
     neither kind.
     """
     requested_ids = set(event_ids)
-    rows: list[tuple[str, int, str, int]] = []
+    rows: list[tuple[str, int, str, int, str]] = []
     for table in ("outbox", "expired", "unconfirmed"):
         with closing(_query_unsent_events(transaction, table)) as events:
             rows += [(table, *event) for event in events if event[1] in requested_ids]
@@ -289,7 +294,7 @@ def requeue_events(transaction: Transaction, event_ids: Sequence[str]) -> int:
 def _query_unsent_events(
     transaction: Transaction, table: str, limit: int = -1, last_place: int | None = None
 ) -> sqlite3.Cursor:
-    """Query place, event id and size of events that the agent does not send, oldest first.
+    """Query place, event id, size and topic of events that the agent does not send, oldest first.
 
     They are those in the table ``expired`` or ``unconfirmed``, or those past their deadline in ``outbox``, in the order
     of their deadlines. There is no limit if ``limit`` is negative.
@@ -297,7 +302,7 @@ def _query_unsent_events(
     # The plus keeps SQLite from reading the outbox in the order of places.
     condition, order = ("deadline <= :now", "deadline, place") if table == "outbox" else ("true", "place")
     return transaction.db.execute(
-        f"SELECT place, event_id, {_SIZE} FROM {table} "  # noqa: S608 -- names of the schema
+        f"SELECT place, event_id, {_SIZE}, topic FROM {table} "  # noqa: S608 -- names of the schema
         f"WHERE {condition} AND +place <= :last_place ORDER BY {order} LIMIT :limit",
         {
             "now": transaction.now,
@@ -308,14 +313,14 @@ def _query_unsent_events(
 
 
 def _requeue_events(
-    transaction: Transaction, events: Iterable[tuple[str, int, str, int]], most_bytes: float = math.inf
+    transaction: Transaction, events: Iterable[tuple[str, int, str, int, str]], most_bytes: float = math.inf
 ) -> int:
-    """Queue events of an agent again, each with its table, place, id and size, and return their number.
+    """Queue events of an agent again, each with its table, place, id, size and topic, and return their number.
 
     Ends when ``most_bytes`` are reached, and when a kept event has no room. An event of the outbox needs no room.
     """
     requeued = queued_bytes = 0
-    for table, place, _, size in events:
+    for table, place, _, size, _ in events:
         if queued_bytes >= most_bytes or (table != "outbox" and not _has_room(transaction, size)):
             break
         row = transaction.take_row(table, place)
