@@ -34,7 +34,8 @@ _ERROR_BY_CODE: dict[str, type[AgentError]] = {
 class Client:
     """A client of the running agent on this host, over the agent's UNIX socket.
 
-    It is for use by one thread. Every method raises AgentError if no agent answers.
+    It is for use by one thread. Every method raises AgentError if no agent answers. The client is then closed, because
+    a later answer would belong to an earlier request: use a new client.
     """
 
     def __init__(self, path: Path = DEFAULT_SOCKET, *, timeout: float = TIMEOUT) -> None:
@@ -99,21 +100,18 @@ class Client:
     def _exchange_lines(self, requests: Sequence[bytes]) -> list[dict[str, Any]]:
         """Send request lines to the running agent, and return its answers.
 
-        Raises AgentError if a request gets no answer.
+        Raises AgentError if a request gets no answer. The client is closed after every error, because a part of a
+        request may have been sent, or an answer may arrive later.
         """
-        answers: list[dict[str, Any]] = []
+        if self._socket.fileno() < 0:
+            raise AgentError(
+                f"this client of the agent's socket {self._path} is closed, so the request was not sent: create a new "
+                "client"
+            )
         try:
-            # An agent with too many callers answers immediately, and does not read the request.
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                self._socket.sendall(b"".join(requests))
-            for _ in requests:
-                line = self._answers.readline()
-                if not line.endswith(b"\n"):
-                    raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
-                answers.append(dict(json.loads(line)))
-                if answers[-1].get("code") == "busy":
-                    return [answers[-1]] * len(requests)
+            return self._send_and_receive_lines(requests)
         except (OSError, ValueError) as error:
+            self.close()
             raise AgentError(
                 f"the agent sent no answer over its socket {self._path} "
                 f"({getattr(error, 'strerror', None) or error}), so it is not known whether the agent carried out the "
@@ -121,6 +119,22 @@ class Client:
                 "event again with the same --id, because the agent accepts each id only once. Without --id, the event "
                 "may then be published twice"
             ) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def _send_and_receive_lines(self, requests: Sequence[bytes]) -> list[dict[str, Any]]:
+        answers: list[dict[str, Any]] = []
+        # An agent with too many callers answers immediately, and does not read the request.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._socket.sendall(b"".join(requests))
+        for _ in requests:
+            line = self._answers.readline()
+            if not line.endswith(b"\n"):
+                raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
+            answers.append(dict(json.loads(line)))
+            if answers[-1].get("code") == "busy":
+                return [answers[-1]] * len(requests)
         return answers
 
     def close(self) -> None:

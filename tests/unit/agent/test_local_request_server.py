@@ -228,6 +228,23 @@ def test_concurrent_publishers_receive_different_event_ids(control_socket: Path,
     assert len({event_id for ids in id_lists for event_id in ids}) == 200
 
 
+@pytest.mark.parametrize("payload", ["small", "x" * 3_000_000])
+def test_client_sends_nothing_after_request_without_answer(tmp_path: Path, payload: str) -> None:
+    """A stalled agent reads nothing. It would read a later request as the rest of the large one, and refuse it."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+        with Client(tmp_path / "s", timeout=0.2) as client:
+            connection, _ = listener.accept()
+            with pytest.raises(AgentError, match="the agent sent no answer"):
+                client.publish("a/b", payload)
+            with pytest.raises(AgentError, match="the request was not sent: create a new client") as error:
+                client.publish("a/b", "later")
+            assert not isinstance(error.value, RequestRefusedError)
+        with connection, connection.makefile("rb") as requests:
+            assert b"later" not in requests.read()
+
+
 def test_control_socket_refuses_client_above_limit_of_connections(
     control_socket: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
