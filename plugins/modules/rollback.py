@@ -15,7 +15,8 @@ description:
     change at any time.
   - Restores a version that M(activemq.fleet.configure) installed, and all files that the role installs for it in other
     directories. These are the unit of the broker, the program of the guard, and the unit and the program of the
-    watchdog. If the version has no watchdog, the module removes the watchdog.
+    watchdog. If the version has no watchdog, the module removes the watchdog. A watchdog that cannot be installed,
+    started or removed is a warning, because the broker runs without it.
   - The module makes systemd read the restored units. It does not restart the broker.
 options:
   instance:
@@ -63,10 +64,10 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.service_instal
 def _restore(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
     """Restore the version and the service of a broker, and return the module's result."""
     version = parameters["version"]
-    is_changed = restore_configuration_and_service(
+    restored = restore_configuration_and_service(
         parameters["base"], parameters["instance"], version, python=sys.executable
     )
-    return {"changed": is_changed, "version": version}
+    return {**restored, "version": version}
 
 
 def main() -> None:

@@ -42,10 +42,12 @@ class Host:
             self.watchdog.chmod(0o755)
         return install_configuration(str(self.base), tree, Owners()).version
 
-    def restore(self, version: str) -> bool:
-        return restore_configuration_and_service(
+    def restore(self, version: str) -> tuple[bool, list[str]]:
+        """Restore a version; return whether a file was changed, and the warnings."""
+        result = restore_configuration_and_service(
             str(self.base), "x", version, python=sys.executable, programs=str(self.programs), units=str(self.units)
         )
+        return result["changed"], result["warnings"]
 
     def installed_units(self) -> dict[str, str]:
         return {path.name: path.read_text() for path in self.units.iterdir() if path.is_file()}
@@ -70,7 +72,7 @@ def test_rollback_restores_units_of_broker_and_watchdog_and_reloads_them(host: H
     earlier = host.install("earlier", "earlier watchdog")
     host.install("present", "present watchdog")
 
-    assert host.restore(earlier)
+    assert host.restore(earlier) == (True, [])
 
     assert (host.base / "current").readlink().name == earlier
     assert host.installed_units() == {"x.service": "earlier", "x-watchdog.service": "earlier watchdog"}
@@ -80,7 +82,7 @@ def test_rollback_restores_units_of_broker_and_watchdog_and_reloads_them(host: H
 def test_rollback_reloads_unit_of_broker_that_has_no_watchdog(host: Host) -> None:
     earlier = host.install("earlier")
     host.install("present")
-    assert host.restore(earlier)
+    assert host.restore(earlier) == (True, [])
     assert host.installed_units() == {"x.service": "earlier"}
     assert host.commands() == ["daemon-reload"]
 
@@ -115,9 +117,28 @@ def test_rollback_keeps_guard_that_earlier_unit_does_not_start(host: Host) -> No
 def test_second_rollback_to_same_version_changes_nothing(host: Host) -> None:
     earlier = host.install("earlier", "earlier watchdog")
     host.install("present", "present watchdog")
-    assert host.restore(earlier)
-    assert not host.restore(earlier)
+    assert host.restore(earlier) == (True, [])
+    assert host.restore(earlier) == (False, [])
     assert host.commands().count("restart x-watchdog.service") == 1
+
+
+@pytest.mark.parametrize(("watchdog", "command"), [("earlier watchdog", "restart"), ("", "stop")])
+def test_rollback_with_failed_watchdog_restores_broker_and_warns(host: Host, watchdog: str, command: str) -> None:
+    earlier = host.install("earlier", watchdog)
+    host.install("present", "present watchdog")
+    with (host.log.parent / "bin/systemctl").open("a") as program:
+        program.write(f'case $1 in {command}) echo "Job failed." >&2; exit 1; esac\n')
+
+    is_changed, (warning,) = host.restore(earlier)
+
+    assert is_changed
+    assert warning == (
+        f"the broker in {host.base} has its earlier configuration {earlier} again, but its watchdog x-watchdog.service "
+        f"was not restored: the command systemctl {command} x-watchdog.service failed (Job failed.): run it on this "
+        "host, and correct the cause. Then run the playbook site again"
+    )
+    assert (host.base / "current").readlink().name == earlier
+    assert host.installed_units()["x.service"] == "earlier"
 
 
 def test_rollback_to_removed_version_changes_nothing(host: Host) -> None:

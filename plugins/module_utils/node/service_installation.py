@@ -62,13 +62,14 @@ def restore_configuration_and_service(
     python: str,
     programs: str = PROGRAM_DIRECTORY,
     units: str = UNIT_DIRECTORY,
-) -> bool:
+) -> dict[str, Any]:
     """Restore an earlier version of a broker's configuration with the systemd service of this version.
 
-    Returns whether a file was changed. The program of the guard is installed if the unit of the version starts it; it
-    is never removed, because removing a fence also requires it. The watchdog is removed if the version has none. The
-    arguments ``python``, ``programs`` and ``units`` are those of ``pending_service_changes``. The broker is not
-    restarted. Raises NodeError, OSError.
+    Returns ``{"changed": whether a file was changed, "warnings": lines}``. The program of the guard is installed if the
+    unit of the version starts it; it is never removed, because removing a fence also requires it. The watchdog is
+    removed if the version has none. A watchdog that cannot be installed, started or removed is a warning, because the
+    broker runs without it. The arguments ``python``, ``programs`` and ``units`` are those of
+    ``pending_service_changes``. The broker is not restarted. Raises NodeError, OSError.
     """
     unit_name = f"{instance}.service"
     parameters = {"base": base, "version": version, "unit": os.path.join(units, unit_name)}
@@ -76,7 +77,7 @@ def restore_configuration_and_service(
     directory = os.path.join(ConfigurationPaths(base).directory(version), "systemd")
     unit = os.path.join(directory, unit_name)
     if not os.path.exists(unit):
-        return is_changed
+        return {"changed": is_changed, "warnings": []}
     guard = guard_program_path(programs, instance)
     with open(unit, encoding="utf-8") as file:
         is_guard_required = guard in file.read()
@@ -86,4 +87,12 @@ def restore_configuration_and_service(
     watchdog = WatchdogPaths(instance, programs, units)
     watchdog_unit = os.path.join(directory, watchdog.name)
     has_watchdog = os.path.exists(watchdog_unit)
-    return bool(install_or_remove_watchdog(watchdog, python, watchdog_unit if has_watchdog else None)) or is_changed
+    try:
+        is_changed |= bool(install_or_remove_watchdog(watchdog, python, watchdog_unit if has_watchdog else None))
+    except (NodeError, OSError) as error:
+        warning = (
+            f"the broker in {base} has its earlier configuration {version} again, but its watchdog {watchdog.name} "
+            f"was not restored: {error}. Then run the playbook site again"
+        )
+        return {"changed": True, "warnings": [warning]}
+    return {"changed": is_changed, "warnings": []}
