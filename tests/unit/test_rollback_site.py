@@ -27,6 +27,8 @@ class Hosts:
         self.root = root
         self.variables: dict[str, dict[str, Any]] = {}
         self.earlier: dict[str, str | None] = {}
+        self.unplanned: set[str] = set()
+        """The hosts that the run does not start or restart."""
 
     def add(
         self, host: str, *, pid: int | None, read: bool, is_new: bool = False, unchanged: bool = False, **more: object
@@ -57,7 +59,7 @@ class Hosts:
         tasks = yaml.safe_load((REPOSITORY / "roles/broker/tasks/rollback_site.yml").read_text())
         variables = {
             "__activemq_site": {"brokers": {host: self._broker(host) for host in self.variables}},
-            "__activemq_planned_starts": {"hosts": list(self.variables)},
+            "__activemq_planned_starts": {"hosts": [host for host in self.variables if host not in self.unplanned]},
             "__activemq_failure_with_logs": "its port is taken",
             "__activemq_state_after_rollback": {"state": "standby"},
         }
@@ -97,7 +99,7 @@ def hosts(tmp_path: Path) -> Hosts:
     hosts = Hosts(tmp_path)
     hosts.add("running", pid=7, read=False)
     hosts.add("stopped", pid=None, read=False)
-    hosts.add("started", pid=8, read=True)
+    hosts.add("applied", pid=8, read=True)
     return hosts
 
 
@@ -106,7 +108,7 @@ def test_failed_start_of_stopped_broker_restores_its_earlier_configuration(hosts
     message = hosts.roll_back()
     assert f"Rollback: the host has configuration {hosts.earlier['b1']} again, and is standby. No other" in message
     restored = {host: hosts.has_earlier_configuration(host) for host in hosts.variables}
-    assert restored == {"running": True, "stopped": True, "started": False, "b1": True}
+    assert restored == {"running": True, "stopped": True, "applied": False, "b1": True}
 
 
 @pytest.mark.parametrize(
@@ -125,11 +127,26 @@ def test_failed_start_without_rollback_rolls_back_other_brokers_and_names_the_re
     assert f"No rollback was done on this host, because {reason}" in message
     assert "They read the present configuration at the next start: b2. Do not start these brokers before" in message
     assert message.endswith(
+        "This run has not started or restarted these brokers, and they keep the new configuration: applied. "
         "All other brokers of this run have their earlier configuration. Correct the cause on b1, and run the playbook "
         "site again"
     )
-    restored = {host: hosts.has_earlier_configuration(host) for host in ("running", "stopped", "started")}
-    assert restored == {"running": True, "stopped": True, "started": False}
+    restored = {host: hosts.has_earlier_configuration(host) for host in ("running", "stopped", "applied")}
+    assert restored == {"running": True, "stopped": True, "applied": False}
+
+
+def test_failed_start_names_all_brokers_that_keep_new_configuration(hosts: Hosts) -> None:
+    hosts.add("b1", pid=None, read=False)
+    hosts.add("done", pid=9, read=True)
+    hosts.add("unplanned", pid=10, read=True)
+    hosts.add("unplanned-and-unchanged", pid=11, read=True, unchanged=True)
+    hosts.unplanned = {"unplanned", "unplanned-and-unchanged"}
+    hosts.variables["b1"]["__activemq_next_step"] = {"progress": {"done": ["done"]}}
+    message = hosts.roll_back()
+    assert (
+        "This run started these brokers before, and they keep the new configuration: done. This run has not started or "
+        "restarted these brokers, and they keep the new configuration: applied, unplanned. All other brokers"
+    ) in message
 
 
 def test_lost_host_prevents_no_rollback_of_other_brokers(hosts: Hosts) -> None:
@@ -143,7 +160,7 @@ def test_lost_host_prevents_no_rollback_of_other_brokers(hosts: Hosts) -> None:
     assert "at the next start: running, damaged. Do not start these brokers before" in message
     assert "no earlier configuration" not in message
     restored = {host: hosts.has_earlier_configuration(host) for host in hosts.variables}
-    assert restored == {"running": False, "stopped": True, "started": False, "damaged": False, "b1": True}
+    assert restored == {"running": False, "stopped": True, "applied": False, "damaged": False, "b1": True}
 
 
 def test_failed_rollback_of_failed_broker_is_reported_with_other_brokers(hosts: Hosts) -> None:
