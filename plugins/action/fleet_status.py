@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
+from ansible.module_utils.common.validation import check_type_int
 from ansible_collections.activemq.fleet.plugins.modules.fleet_status import DOCUMENTATION
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
 from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import OncePerFleetAction
@@ -36,10 +37,6 @@ class ActionModule(OncePerFleetAction):
         arguments = self.validate_argument_spec(argument_spec(DOCUMENTATION))[1]
         variables = task_vars or {}
         if arguments["step"] == "begin":
-            if arguments["timeout"] < 1:
-                raise AnsibleActionFail(
-                    f"activemq_status_timeout is {arguments['timeout']}. Set it to a whole number of 1 or more"
-                )
             self._check_variables(variables)
         evidence = {host: _result_evidence(result) for host, result in arguments["evidence"].items()}
         try:
@@ -59,6 +56,8 @@ class ActionModule(OncePerFleetAction):
             chosen = selection.select_hosts(fleet, arguments["target"], "activemq_target")
             if arguments["step"] == "begin":
                 queried_hosts = selection.hosts_to_query(fleet, chosen)
+                for host in queried_hosts:
+                    _check_timeout(host, variables["hostvars"][host].get("activemq_status_timeout"))
                 returned_arguments = {name: arguments[name] for name in ("target", "evidence_to", "to")}
                 return {
                     "changed": False,
@@ -77,6 +76,18 @@ class ActionModule(OncePerFleetAction):
                 f"the status of the fleet cannot be written to {error.filename} ({error.strerror}). Set "
                 "activemq_status_to to a file in a directory that you may write to"
             ) from None
+
+
+def _check_timeout(host: str, value: object) -> None:
+    """Raise AnsibleActionFail for an invalid ``activemq_status_timeout`` of a host. None and "" are the default."""
+    try:
+        if value in (None, "") or check_type_int(value) >= 1:
+            return
+    except (TypeError, OverflowError):
+        pass
+    raise AnsibleActionFail(
+        f"{host}: activemq_status_timeout is {str(value)[:60]!r}. Set it to a whole number of 1 or more"
+    )
 
 
 def _write_evidence(path: str, evidence: Mapping[str, Any]) -> None:

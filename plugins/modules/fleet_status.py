@@ -28,10 +28,6 @@ options:
     description: For V(conclude), the result of M(activemq.fleet.host_status) of each host, including failed results.
     type: dict
     default: {}
-  timeout:
-    description: The timeout of each host in seconds. V(begin) rejects an invalid number before any host is queried.
-    type: int
-    default: 20
   seconds:
     description: For V(conclude), the time in seconds that the playbook required to query all hosts.
     type: float

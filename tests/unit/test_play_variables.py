@@ -137,11 +137,20 @@ def test_host_cannot_choose_path_that_status_writes(site: LocalSite) -> None:
     assert "activemq_status_to is a fact of the host" in single_line(printed)
 
 
-def test_status_refuses_timeout_below_1_before_it_queries_hosts(site: LocalSite) -> None:
+@pytest.mark.parametrize("value", [-3, 0, "abc", 1.5])
+def test_status_refuses_invalid_timeout_before_it_queries_hosts(site: LocalSite, value: object) -> None:
     site.write_inventory(A, B)
-    status, output = site.play("status", "-e", "activemq_status_timeout=-3")
+    status, output = site.play("status", "-e", json.dumps({"activemq_status_timeout": value}))
     assert status == 2
-    assert "activemq_status_timeout is -3. Set it to a whole number of 1 or more" in output
+    assert f"{A}: activemq_status_timeout is '{value}'. Set it to a whole number of 1 or more" in single_line(output)
+    assert "PLAY [Gather]" not in output
+
+
+def test_status_refuses_invalid_timeout_of_second_host(site: LocalSite) -> None:
+    site.write_inventory(A, B, status_timeout=f"{{{{ 30.0 if inventory_hostname == '{A}' else 0 }}}}")
+    status, output = site.play("status")
+    assert status == 2
+    assert f"{B}: activemq_status_timeout is '0'. Set it to a whole number of 1 or more" in single_line(output)
     assert "PLAY [Gather]" not in output
 
 
