@@ -146,6 +146,7 @@ def test_decision_target_lists_nodes_that_require_resync() -> None:
         ({"megabytes": 0}, "activemq_collect_megabytes is '0'"),
         ({"timeout": "1.5"}, "activemq_collect_timeout is '1.5'"),
         ({"days": -1}, "activemq_collect_days is '-1'. Set it to a whole number of 0 or more"),
+        ({"megabytes": float("inf")}, "activemq_collect_megabytes is 'inf'"),
         ({"days": ""}, "activemq_collect_days is ''"),
         ({"dumps": "some"}, "activemq_collect_dumps is 'some'. Set it to hung, always or never"),
     ],
@@ -156,7 +157,13 @@ def test_collect_refuses_value_that_its_module_would_reject(options: dict[str, o
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"megabytes": None, "dumps": ""}, {"megabytes": "50", "timeout": 1, "days": 0, "dumps": "never"}]
+    "options",
+    [
+        {},
+        {"megabytes": None, "dumps": ""},
+        {"megabytes": "50", "timeout": 1, "days": 0, "dumps": "never"},
+        {"megabytes": 200.0, "timeout": "600.0", "days": "1e1"},
+    ],
 )
 def test_collect_accepts_valid_and_missing_values(options: dict[str, object]) -> None:
     assert decide_operation("collect", collect_request(options))["hosts"] == [A]

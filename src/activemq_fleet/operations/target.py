@@ -10,6 +10,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, Literal
 
 from activemq_fleet.errors import InputError
@@ -233,9 +234,13 @@ def _check_collection_options(options: Mapping[str, Any]) -> None:
         )
 
 
-def _whole_number(value: object) -> int:
-    """Return the whole number that a variable contains, or -1 for another value."""
+def _whole_number(value: object) -> Decimal:
+    """Return the whole number that a variable contains, or -1 for another value.
+
+    As in modules of Ansible, a number may have decimal places that are zero, such as 200.0.
+    """
     try:
-        return int(str(value))
-    except ValueError:
-        return -1
+        number = Decimal(str(value))
+        return number if number.is_finite() and number == number.to_integral_value() else Decimal(-1)
+    except ArithmeticError:
+        return Decimal(-1)
