@@ -37,8 +37,11 @@ _REFERENCE_FORMS = tuple(
 _PROPERTY_LINE = re.compile(r"(?:export\s+)?([A-Za-z][A-Za-z0-9._-]*)\s*[=:]\s*(.*)")
 _JAVA_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))")
 _JAVA_ESCAPES = MappingProxyType({"t": "\t", "n": "\n", "r": "\r", "f": "\f"})
-_QUOTED_VALUE = re.compile(r"""(?:"((?:[^"\\]|\\.)*)"|'([^']*)')(?:\s*;\s*(?:#.*)?|\s+#.*)?""")
-"""A value in the quotes of a shell; a semicolon and a comment may follow."""
+_QUOTED_VALUE = re.compile(r"""(?:"((?:[^"\\]|\\.)*)"|'([^']*)')(?:\s*;.*|\s+#.*)?""")
+"""A value in the quotes of a shell; a semicolon with another command, or a comment, may follow."""
+_WINDOWS_DIRECTORY = re.compile(r'"([^"]*\\)"')
+"""A value in quotes that ends with a backslash. A shell rejects it, but other programs read such a file, too."""
+_EXPORT_COMMAND = re.compile(r"\s*;\s*(?:export\s.*)?$")
 _SHELL_ESCAPE = re.compile(r'\\(["\\$`])')
 """An escape of a shell in double quotes. A backslash before another character is a part of the value."""
 _NOT_IN_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -234,11 +237,14 @@ def _joined_java_lines(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
 
 
 def _unquote_shell_value(text: str) -> str:
-    """Return a value of an environment file without its quotes, and without a comment after them."""
+    """Return a value of an environment file without its quotes, and without a command or comment after them."""
     match = _QUOTED_VALUE.fullmatch(text)
-    if match is None:
-        return text
-    return match[2] if match[1] is None else _SHELL_ESCAPE.sub(r"\1", match[1])
+    if match is not None:
+        return match[2] if match[1] is None else _SHELL_ESCAPE.sub(r"\1", match[1])
+    match = _WINDOWS_DIRECTORY.fullmatch(text)
+    if match is not None:
+        return match[1]
+    return text if text.startswith(('"', "'")) else _EXPORT_COMMAND.sub("", text)
 
 
 def _decode_java_escapes(text: str) -> str:
