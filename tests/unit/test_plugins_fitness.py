@@ -218,6 +218,23 @@ def test_store_of_broker_that_has_ended_is_read_as_of_stopped_broker(base: Confi
     assert (facts["store_access"], facts["store_marker"], facts["store_used"]) == ("", ["x-mq01", "word"], False)
 
 
+def test_unresponsive_store_of_broker_that_ends_meanwhile_is_read_once(
+    base: ConfigurationPaths, store: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def hang_and_end_broker(*_arguments: object) -> None:
+        with (tmp_path / "reads").open("a") as file:
+            file.write("read\n")
+        os.kill(running.pid, signal.SIGKILL)
+        time.sleep(600)
+
+    monkeypatch.setattr(broker_health, "_STORE_TIMEOUT", 2.0)
+    monkeypatch.setattr(broker_health, "_read_store_evidence", hang_and_end_broker)
+    with process_with_open_files() as running:
+        facts = gather_health(base, running, store=str(store))
+    assert facts["store_access"] == f"the file system of the store {store} does not answer within 2 s"
+    assert (tmp_path / "reads").read_text() == "read\n"
+
+
 def test_store_that_does_not_exist_is_unused(base: ConfigurationPaths, store: Path) -> None:
     facts = gather_health(base, store=f"{store}/none")
     assert (facts["store_used"], facts["store_access"]) == (False, f"the store directory {store}/none does not exist")

@@ -190,7 +190,9 @@ def _store_evidence(store: str, process: Process | None, data: str) -> dict[str,
         finally:
             if root is not None:
                 os.close(root)
-    except (AccountError, OSError, IndexError):
+    except AccountError:  # The child has exceeded the time. A second attempt would double it.
+        return {"access": f"the file system of the store {store} does not answer within {_STORE_TIMEOUT:g} s"}
+    except (OSError, IndexError):
         if process and not is_still_running(process):
             return _store_evidence(store, None, data)
         return {"access": f"the file system of the store {store} does not answer within {_STORE_TIMEOUT:g} s"}
