@@ -28,7 +28,7 @@ from activemq_agent.agent_topics import LARGEST_CANARY, barrier_topic, canary_to
 from activemq_agent.connecting import ReportConnectionDownAction, ReportConnectionUpAction
 from activemq_agent.connection_events import MessageReceived, PubackReceived, SubackReceived
 from activemq_agent.logs import LogInterface
-from activemq_agent.payload_envelope import add_event_id
+from activemq_agent.payload_envelope import add_event_id, event_id_in
 from activemq_agent.store import OutgoingEvent, SentEvent
 
 if TYPE_CHECKING:
@@ -365,7 +365,8 @@ class Publisher:
                 return  # the connection ends: the event is in the queue
             self._buffer.popleft()
             self._last_sent_place = row.seq
-            sent = SentEvent(row.seq, self.link.conn, mid, broker)
+            has_id = payload is not row.payload or event_id_in(payload) == row.event_id
+            sent = SentEvent(row.seq, self.link.conn, mid, broker, has_id)
             self._unacknowledged[mid] = _UnacknowledgedEvent(sent, prefix, now, len(payload))
             self._unacknowledged_bytes += len(payload)
             self.sent += 1

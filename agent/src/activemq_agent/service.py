@@ -168,7 +168,7 @@ class Service:
 
     def _start_threads(self) -> None:
         self._publisher_stop, self._subscriber_stop, self._journal_stop = (threading.Event() for _ in range(3))
-        self.store.write_journal_record("started")
+        self.store.write_journal_record("started", filters=self.config.topics)
         self.publisher_thread = self._start_main_thread("publisher", lambda: self.publisher.run(self._publisher_stop))
         subscriber = self.subscriber
         if subscriber is not None:

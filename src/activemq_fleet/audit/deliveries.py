@@ -224,6 +224,8 @@ class DeliveryJudge:
         )
         if is_hidden or (is_acked and copy.state_hole > copy.last_hole):
             return words.PUBLISHER_GAP
+        if is_acked and copy.is_sent_without_id:
+            return words.SENT_WITHOUT_ID
         by_seq = copy.seq is not None and copy.first == copy.last
         barriers = stream.barriers.get(event_or_barrier_topic_prefix(topic), {})
         barrier_hole = _hole_before_later_barrier(barriers, (copy.seq if by_seq else None) or copy.last, by_seq=by_seq)

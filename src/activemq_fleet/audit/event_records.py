@@ -23,8 +23,9 @@ class PublishedEvent:
 
     It has the positions of its records in the journal. ``seq`` is None for an id that a caller chose. ``first`` and
     ``last``: the positions at which the event was accepted, and accepted again; ``state``: the last known one. The
-    holes are the missing records before ``last`` and before the newest record. An agent that an event's id names, and
-    whose journal does not mention the event, has a copy without further values.
+    holes are the missing records before ``last`` and before the newest record. ``is_sent_without_id``: the agent sent
+    the event at least once in a payload that does not carry the event id. An agent that an event's id names, and whose
+    journal does not mention the event, has a copy without further values.
     """
 
     agent: str
@@ -36,6 +37,7 @@ class PublishedEvent:
     last_hole: int = 0
     state: str = ""
     state_hole: int = 0
+    is_sent_without_id: bool = False
 
     @property
     def is_accepted_once_by_publishing_agent(self) -> bool:
@@ -146,6 +148,7 @@ def _build_copy(
         parts_of_id[2] if parts_of_id and is_named_by_id else None,
         _first_topic(record.topic for record in accepted) or _first_topic(record.topic for record in records),
         first=acceptance_records[0].place if acceptance_records else None,
+        is_sent_without_id=any(record.kind == "sent" and record.reason == words.WITHOUT_ID for record in records),
     )
     if accepted:
         copy.last, copy.last_hole = accepted[-1].place, accepted[-1].hole

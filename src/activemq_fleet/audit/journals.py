@@ -94,7 +94,8 @@ class EventRecordWithJournalPosition(NamedTuple):
 class AgentSubscriptionChange(NamedTuple):
     """A record in an agent's event journal that the agent subscribed to a topic filter or unsubscribed from it.
 
-    The agent is the subscriber. The change has a position in the subscriber's journal.
+    The agent is the subscriber. The change has a position in the subscriber's journal. A start of the agent without the
+    topic filter in its configuration is a change, too: it ends the subscription.
     """
 
     subscriber: str
@@ -217,9 +218,9 @@ def records_and_gaps_in_order(
     Subscription changes are also yielded. ``lines`` are sorted by agent, epoch and jseq.
     """
     for agent, of_agent in groupby(lines, key=lambda line: line.agent):
-        missing = 0
+        missing, subscribed_filters = 0, set[str]()
         for epoch, of_epoch in groupby(of_agent, key=lambda line: line.epoch):
-            reader = _EpochReader(agent, epoch, epochs[agent, epoch], missing)
+            reader = _EpochReader(agent, epoch, epochs[agent, epoch], missing, subscribed_filters)
             for line in of_epoch:
                 yield from reader.read(line)
             yield from reader.end()
@@ -231,13 +232,15 @@ def records_and_gaps_in_order(
 class _EpochReader:
     """A reader of one epoch of an agent's journal: the lifetime of one store.
 
-    ``missing`` counts the agent's missing records up to the last line.
+    ``missing`` counts the agent's missing records up to the last line. ``subscribed_filters``: the topic filters to
+    which the agent is subscribed after the last line.
     """
 
     agent: str
     epoch: str
     about: JournalEpoch
     missing: int
+    subscribed_filters: set[str]
     _gap_start: int = field(init=False)
     _previous: int = 0
     _newest_read: int = 0
@@ -271,8 +274,20 @@ class _EpochReader:
                 line.reason,
             )  # fmt: skip
         if line.kind in ("subscribed", "unsubscribed"):
-            for topic_filter in line.filters or ():
-                yield AgentSubscriptionChange(self.agent, topic_filter, place, line.kind == "subscribed")
+            yield from self._subscription_changes(line.filters or (), place, is_subscribed=line.kind == "subscribed")
+        elif line.kind == "started" and line.filters is not None:
+            removed_filters = sorted(self.subscribed_filters.difference(line.filters))
+            yield from self._subscription_changes(removed_filters, place, is_subscribed=False)
+
+    def _subscription_changes(
+        self, topic_filters: Iterable[str], place: int, *, is_subscribed: bool
+    ) -> Iterator[AgentSubscriptionChange]:
+        for topic_filter in topic_filters:
+            if is_subscribed:
+                self.subscribed_filters.add(topic_filter)
+            else:
+                self.subscribed_filters.discard(topic_filter)
+            yield AgentSubscriptionChange(self.agent, topic_filter, place, is_subscribed)
 
     def end(self) -> Iterator[JournalFinding]:
         yield from self._gap_before(self.about.known + 1)

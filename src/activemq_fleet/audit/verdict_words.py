@@ -12,6 +12,9 @@ RECEIVING = ("received", "duplicate", "handling", "handled", "quarantined")
 KINDS = (*PUBLISHING, *RECEIVING, "subscribed", "unsubscribed", "barrier", "connected", "connection_lost",
          "started", "stopped")  # fmt: skip
 
+WITHOUT_ID = "without id"
+"""The reason in a journal record ``sent`` of an event whose payload does not carry the event id."""
+
 Verdict = Literal["lost", "stuck", "indeterminate", "duplicate", "delivered"]
 
 WORST: tuple[Verdict, ...] = ("lost", "stuck", "indeterminate", "duplicate", "delivered")
@@ -67,6 +70,11 @@ NO_BARRIER = VerdictWithReason(
     "stuck",
     "a broker acknowledged the event, but the subscriber received neither the event nor a later barrier, the message "
     "with which the publisher proves that all earlier events arrived. The event may still arrive",
+)
+SENT_WITHOUT_ID = VerdictWithReason(
+    "indeterminate",
+    "a broker acknowledged the event, but its payload has no event id, so no journal can show whether the subscriber "
+    "received it. Publish JSON objects, or set publisher.envelope = true in agent.conf of the publisher",
 )
 SUBSCRIBER_GAP = VerdictWithReason(
     "indeterminate", "the subscriber's journal lacks records, which may be records of this event"

@@ -91,6 +91,30 @@ def test_journal_record_of_sent_event_contains_broker_connection_and_mid(bench: 
     assert (record["broker"], record["conn"], record["mid"]) == ("b1:1883", 1, mid)
 
 
+@pytest.mark.parametrize("is_envelope_used", [False, True])
+def test_journal_record_of_event_that_is_sent_without_id_has_that_reason(
+    create_bench: Callable[..., Bench], is_envelope_used: bool
+) -> None:
+    bench = create_bench(publisher_envelope=is_envelope_used)
+    accepted = {
+        bench.store.accept_event("a/b/E", payload, event_id=event_id): has_id
+        for payload, event_id, has_id in (
+            (b'{"n":1}', None, True),
+            (b'{"eventId":"own"}', None, True),
+            (b'{"n":2}', "chosen", True),
+            (b'{"eventId":4711}', None, False),
+            (b"text", None, is_envelope_used),
+            (b"[1,2]", "of-list", is_envelope_used),
+            (b'\xef\xbb\xbf{"n":3}', None, is_envelope_used),
+        )
+    }
+    bench.run_loop()
+    records = bench.journal_records("sent")
+    assert {record["event_id"]: record.get("reason") for record in records} == {
+        event_id: None if has_id else "without id" for event_id, has_id in accepted.items()
+    }
+
+
 def test_number_of_unacknowledged_events_is_limited_to_window(create_bench: Callable[..., Bench]) -> None:
     bench = create_bench(publisher_window=7)
     bench.broker.acknowledges = False

@@ -255,15 +255,14 @@ class TestProcess:
         assert outbox_payloads(tmp_path)[0] == b"kept"
 
     def test_stopped_agent_has_exported_all_journal_records(self, tmp_path: Path) -> None:
-        process = self.start(tmp_path, "mb.urls = 127.0.0.1:1", "drain.seconds = 0")
+        process = self.start(tmp_path, "mb.urls = 127.0.0.1:1", "topics = a/#,b/E", "drain.seconds = 0")
         event_id = publish("a/b", "x", socket=tmp_path / "state/agent.sock")
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
         (path,) = (tmp_path / "state/agent").glob("*.jsonl")
         records = [json.loads(line) for line in path.read_text().splitlines()]
-        assert [record["kind"] for record in records if record["kind"] in ("started", "stopped")] == [
-            "started",
-            "stopped",
-        ]
+        assert [
+            (record["kind"], record.get("filters")) for record in records if record["kind"] in ("started", "stopped")
+        ] == [("started", ["a/#", "b/E"]), ("stopped", None)]
         assert event_id in [record.get("event_id") for record in records if record["kind"] == "accepted"]
         assert [record["jseq"] for record in records] == list(range(1, len(records) + 1))

@@ -142,8 +142,9 @@ def journal_sent_events(transaction: Transaction, events: Sequence[SentEvent]) -
         row = transaction.db.execute("SELECT event_id, topic FROM outbox WHERE place = ?", (event.seq,)).fetchone()
         if row:
             transaction.add_journal_record(
-                "sent", event_id=row[0], topic=row[1], broker=event.broker, conn=event.conn, mid=event.mid
-            )
+                "sent", event_id=row[0], topic=row[1], broker=event.broker, conn=event.conn, mid=event.mid,
+                reason=None if event.has_id else "without id",
+            )  # fmt: skip
 
 
 def remove_acknowledged_events(transaction: Transaction, events: Sequence[SentEvent], is_delivery_proved: bool) -> None:

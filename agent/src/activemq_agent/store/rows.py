@@ -70,13 +70,14 @@ class IncomingMessage(NamedTuple):
 class SentEvent(NamedTuple):
     """An event of an agent's outbox that was sent, with its connection, MQTT packet id and broker.
 
-    ``seq`` is its position in the outbox.
+    ``seq`` is its position in the outbox. ``has_id``: whether the sent payload carries the event id.
     """
 
     seq: int
     conn: int
     mid: int
     broker: str
+    has_id: bool = True
 
 
 class InboxStorageOutcome(NamedTuple):
