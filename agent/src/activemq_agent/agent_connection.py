@@ -125,6 +125,7 @@ class AgentConnection:
         self._machine = BrokerSelectionStateMachine(len(config.urls), config.policy, draw, numbers)
         self._open_session = dependencies.get("open_session") or _session_opener(config, role)
         self._canary_topic = canary_topic("", f"{config.agent}-{role}")
+        self._client_id = config.client_id
         self._login = config.login_user_description
         # In a durable session, QoS 1 would create a durable subscription, which outlives the agent.
         self._canary_qos = 0 if role == "subscriber" else 1
@@ -182,6 +183,27 @@ class AgentConnection:
         """
         if message.qos and self.session is not None:
             self.session.acknowledge(message.mid)
+
+    def raise_alarm_about_removed_filter(self, topic: str) -> None:
+        """Raise an alarm about a durable subscription to a topic filter that is no longer configured.
+
+        The broker sent a message on ``topic``, which no configured filter matches. It restores the subscription on each
+        connection, so that the offline timeout of subscriptions never deletes it. An existing alarm is kept.
+        """
+        if self.alarm is not None:
+            return
+        self.alarm = (
+            f"the broker {self.broker} sends messages on the topic {topic[:200]!r}, which no topic filter of the key "
+            f"topics in agent.conf matches. A durable subscription of the client id {self._client_id} to an earlier "
+            "filter still exists, and its messages fill the broker's store: add the filter to topics again, or stop "
+            "the agent, delete this subscription on the broker, and start the agent"
+        )
+        self._log.error(
+            "the broker keeps messages of a topic filter that is no longer configured, until you follow the field "
+            "`reason` of this record",
+            reason=self.alarm,
+            broker=self.broker,
+        )
 
     def run_once_and_yield_events(self, wait: float) -> Iterator[Any]:
         """Run one iteration of an agent's MQTT connection loop; yield state changes, MQTT packets and queued objects.

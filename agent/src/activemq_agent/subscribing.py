@@ -214,6 +214,8 @@ class InboxSubscriber:
         if name not in self._config.topics:
             # Not acknowledged, so that a subscription that is no longer configured keeps its messages at the broker.
             self.link.dropped.count_dropped_message("topic without subscription", topic=message.topic)
+            if message.qos:
+                self.link.raise_alarm_about_removed_filter(message.topic)
             return
         lane = self._lanes.setdefault(name, _Lane())
         if lane.has_dropped or (lane.full and lane.size >= WAITING_BYTES // len(self._config.topics)):

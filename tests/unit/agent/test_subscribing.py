@@ -297,6 +297,21 @@ def test_alarm_is_raised_if_many_messages_cannot_be_processed(bench: Bench, monk
     assert "cannot be processed" in bench.alarm
 
 
+def test_alarm_is_raised_by_first_message_of_filter_that_is_not_configured(bench: Bench) -> None:
+    bench.conn.put(MessageReceived(bench.conn.number, "former/E", b"x", 0, 0))
+    bench.run_loop()
+    assert bench.alarm == ""
+    for mid in (1, 2):
+        bench.deliver(mid, topic="former/E")
+    bench.run_loop()
+    alarm = bench.alarm
+    assert alarm.startswith("the broker b1:1883 sends messages on the topic 'former/E', which no topic filter of")
+    assert "the client id host-1" in alarm
+    records = [fields for event, fields in bench.log.records if "no longer configured" in event]
+    assert [fields["reason"] for fields in records] == [alarm]
+    assert bench.conn.acked == []
+
+
 def test_canaries_of_any_agent_are_acknowledged_and_dropped(bench: Bench) -> None:
     bench.deliver(1, topic=canary_topic("a", "some-other-host"))
     bench.run_loop()
