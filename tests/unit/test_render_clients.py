@@ -190,6 +190,9 @@ def test_agent_unit_hides_home_directories_unless_agent_uses_them() -> None:
     assert "\nProtectHome=yes\n" in agent_unit()
     for name in ("state", "home", "config", "handlers"):
         assert "\nProtectHome=read-only\n" in agent_unit(**{name: "/home/agent/x"})
+    assert "\nProtectHome=read-only\n" in agent_unit(tls_ca="/home/agent/ca.pem")
+    for certificate, key in (("/home/agent/a.pem", "/etc/a.key"), ("/etc/a.pem", "/home/agent/a.key")):
+        assert "\nProtectHome=read-only\n" in agent_unit(tls_certificate=certificate, tls_key=key)
 
 
 def test_memory_limit_of_agent_unit_grows_with_packet_size() -> None:

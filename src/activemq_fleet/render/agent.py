@@ -35,7 +35,10 @@ def agent_files(agent: Agent, secrets: SecretRenderer) -> dict[str, bytes]:
 
 def _unit_file(agent: Agent) -> bytes:
     settings = agent.settings
-    used_paths = (settings.agent_state, settings.agent_home, settings.agent_config, settings.agent_handlers or "")
+    used_paths = (
+        settings.agent_state, settings.agent_home, settings.agent_config, settings.agent_handlers or "",
+        settings.agent_tls_ca or "", settings.agent_tls_certificate or "", settings.agent_tls_key or "",
+    )  # fmt: skip
     state_subdirectory = settings.agent_state.removeprefix(_STATE_DIRECTORY_ROOT)
     return render_template(
         "agent/agent.service.j2",
