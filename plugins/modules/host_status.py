@@ -25,9 +25,10 @@ options:
     description: C(base), the directory of the host's broker, and C(unit), its systemd unit.
     type: dict
   agent:
-    description: C(config), the path of the configuration of the host's agent, C(state), its state directory, C(unit),
-      its systemd unit, C(certificates), the paths of PEM files with its certificates, and C(authorities), the paths of
-      PEM files with the certificates of the authorities that it trusts.
+    description: C(config), the path of the configuration of the host's agent, C(state), its state directory, C(socket),
+      the path of its socket, by default agent.sock in the state directory, and C(unit), its systemd unit. Also
+      C(certificates), the paths of PEM files with its certificates, and C(authorities), the paths of PEM files with the
+      certificates of the authorities that it trusts.
     type: dict
   balancer:
     description: C(check_port), the port of the host's HAProxy, and C(addresses), the virtual IP address of each group.

@@ -185,6 +185,12 @@ def test_agent_that_answers_without_usable_status_has_unknown_status(tmp_path: P
     assert reason in agent_status["how"]
 
 
+def test_agent_is_queried_at_socket_that_replaces_default(tmp_path: Path) -> None:
+    parameters = {"config": str(tmp_path / "etc"), "state": str(tmp_path), "socket": str(tmp_path / "own.sock")}
+    agent_status = gather_agent_status(parameters)
+    assert f"does not answer on its socket {tmp_path}/own.sock" in agent_status["how"]
+
+
 def test_agent_that_answers_and_closes_before_query_is_sent_has_unknown_status(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

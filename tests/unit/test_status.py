@@ -606,6 +606,25 @@ def test_status_of_agent_distinguishes_its_certificate_from_authorities() -> Non
     assert parameters["authorities"] == ["/etc/ssl/ca.pem"]
 
 
+@pytest.mark.parametrize(
+    ("options", "socket"),
+    [
+        ({}, None),
+        ({"socket": "/run/agent/a.sock"}, "/run/agent/a.sock"),
+        ({"socket": "a.sock"}, "/etc/activemq-agent/a.sock"),
+    ],
+)
+def test_status_queries_agent_at_socket_of_agent_options(options: dict[str, str], socket: str | None) -> None:
+    agent = {
+        "activemq_agent_username": "web",
+        "activemq_agent_password": "secret",
+        "activemq_agent_state": "/srv/agent",
+        "activemq_agent_options": options,
+    }
+    inspected = build_fleet(hosts("orders-mq01") | {"web": agent}, {AGENTS: ["web"]})
+    assert host_status_parameters(inspected, ("web",))["web"]["agent"]["socket"] == socket
+
+
 def test_status_page_needs_no_package_of_extra_pipeline() -> None:
     """A controller does not have pyarrow and Spark, which belong to the extra ``pipeline``."""
     blocked = "import sys; sys.modules.update(dict.fromkeys(('pyarrow', 'pyspark', 'numpy')))"

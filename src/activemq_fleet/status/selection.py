@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import Any
 
 from activemq_fleet.deployment import balancer_facts, broker_facts
@@ -65,6 +66,10 @@ def _agent_parameters(agent: Agent) -> dict[str, Any]:
     return {
         "config": settings.agent_config,
         "state": settings.agent_state,
+        # The agent resolves a relative path from the directory of agent.conf.
+        "socket": posixpath.join(settings.agent_config, settings.agent_options["socket"])
+        if settings.agent_options.get("socket")
+        else None,
         "unit": unit,
         "certificates": [settings.agent_tls_certificate] if agent.tls and settings.agent_tls_certificate else [],
         "authorities": [settings.agent_tls_ca] if agent.tls and settings.agent_tls_ca else [],

@@ -27,10 +27,11 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
     """Gather the status of an agent on its host: whether it is running, and what it reports.
 
     ``state`` is running or stopped, or None if the answer is no status; ``how`` is the reason for it. ``agent``:
-    ``config`` and ``state``, its directories, ``unit`` or None, and ``certificates`` and ``authorities``, paths of PEM
-    files with its own certificates, and with those of the authorities that it trusts. ``store``: rows and bytes of the
-    outbox, the age of its oldest event in seconds, and the rows of the inbox. ``publisher`` and ``subscriber``: the
-    broker that each is connected to, or None. ``deployed`` is as for a broker.
+    ``config`` and ``state``, its directories, ``socket``, the path of its socket, None for agent.sock in ``state``,
+    ``unit`` or None, and ``certificates`` and ``authorities``, paths of PEM files with its own certificates, and with
+    those of the authorities that it trusts. ``store``: rows and bytes of the outbox, the age of its oldest event in
+    seconds, and the rows of the inbox. ``publisher`` and ``subscriber``: the broker that each is connected to, or None.
+    ``deployed`` is as for a broker.
     """
     home = ConfigurationPaths(f"{agent['config']}.d", agent["config"], "")
     evidence: dict[str, Any] = {
@@ -49,7 +50,7 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
         if agent.get("unit")
         else None,
     }
-    path = os.path.join(agent["state"], "agent.sock")
+    path = agent.get("socket") or os.path.join(agent["state"], "agent.sock")
     try:
         status = query_agent_status(path)
     except OSError as error:
