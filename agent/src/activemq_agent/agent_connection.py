@@ -44,7 +44,7 @@ from activemq_agent.connection_events import (
 from activemq_agent.logs import DroppedMqttMessageCounters, LogInterface
 from activemq_agent.packet_limits import ReceiveMemoryLimit
 from activemq_agent.session import Session
-from activemq_agent.tls import tls_context
+from activemq_agent.tls import RenewedTlsContext
 
 if TYPE_CHECKING:
     from activemq_agent.config import Config
@@ -123,7 +123,7 @@ class AgentConnection:
         """Messages from brokers that were discarded, by reason."""
         draw, numbers = dependencies.get("draw", random.random), dependencies.get("numbers") or itertools.count(1)
         self._machine = BrokerSelectionStateMachine(len(config.urls), config.policy, draw, numbers)
-        self._open_session = dependencies.get("open_session") or _session_opener(config, role)
+        self._open_session = dependencies.get("open_session") or _session_opener(config, role, log)
         self._canary_topic = canary_topic("", f"{config.agent}-{role}")
         self._client_id = config.client_id
         self._login = config.login_user_description
@@ -424,20 +424,21 @@ class AgentConnection:
             self._canary_number_by_mid[mid] = action.number
 
 
-def _session_opener(config: Config, role: Literal["publisher", "subscriber"]) -> Open:
+def _session_opener(config: Config, role: Literal["publisher", "subscriber"], log: LogInterface) -> Open:
     """Return a function that starts MQTT sessions with the configuration's brokers; they share one limit of memory.
 
     The subscriber's sessions are durable. The publisher receives only canaries, so its packets have a smaller limit.
     """
     intake = ReceiveMemoryLimit()
-    tls = tls_context(config.tls) if any(url.tls for url in config.urls) else None
+    tls = RenewedTlsContext(config.tls, log) if any(url.tls for url in config.urls) else None
     is_publisher = role == "publisher"
     client_id = f"{config.client_id}-publisher" if is_publisher else config.client_id
 
     def open_session(broker: int, conn: int, on_event: Callable[[SessionEvent], None]) -> Session:
         session = Session(
-            config.urls[broker], config, client_id=client_id, clean=is_publisher, on_event=on_event, conn=conn, tls=tls,
-            intake=intake, largest=PUBLISHERS_PACKET if is_publisher else None,
+            config.urls[broker], config, client_id=client_id, clean=is_publisher, on_event=on_event, conn=conn,
+            tls=tls.current_context() if tls else None, intake=intake,
+            largest=PUBLISHERS_PACKET if is_publisher else None,
         )  # fmt: skip
         session.start()
         return session

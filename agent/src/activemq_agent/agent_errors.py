@@ -30,6 +30,16 @@ class ConfigError(AgentError):
         super().__init__("; ".join(problems))
 
 
+class TlsFileError(ConfigError):
+    """An error of a file that the agent's configuration names for TLS, which cannot be read or used.
+
+    The exit code is that of errors after which systemd starts the agent again: the file can become usable without a
+    change of the configuration, such as at the end of a renewal or when its file system is mounted.
+    """
+
+    exit_code = 1
+
+
 class RequestRefusedError(AgentError):
     """An error for a request that the agent refused.
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from activemq_agent.agent_errors import ConfigError
+from activemq_agent.agent_errors import ConfigError, TlsFileError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from activemq_agent.config import AgentTlsSettings
     from activemq_agent.config_values import Endpoint
+    from activemq_agent.logs import LogInterface
 
 # OpenSSL's reasons for a response that is not TLS.
 _NO_TLS_REASONS = {
@@ -40,7 +42,7 @@ class _Context(ssl.SSLContext):
 def tls_context(tls: AgentTlsSettings) -> ssl.SSLContext:
     """Return an SSL context for connections to brokers, by the agent's TLS settings.
 
-    It requires TLS 1.2 or later, and checks the broker's certificate and host name. Raises ConfigError naming the key
+    It requires TLS 1.2 or later, and checks the broker's certificate and host name. Raises TlsFileError naming the key
     and the file that cannot be used.
     """
     try:
@@ -64,6 +66,51 @@ def tls_context(tls: AgentTlsSettings) -> ssl.SSLContext:
     return context
 
 
+class RenewedTlsContext:
+    """The SSL context for an agent's connections to brokers, which is created again when its files are replaced.
+
+    So a renewed certificate is used from the next connection on. Raises TlsFileError for files that cannot be used.
+    """
+
+    def __init__(self, tls: AgentTlsSettings, log: LogInterface) -> None:
+        self._tls = tls
+        self._log = log
+        self._file_states = _file_states(tls)
+        self._context = tls_context(tls)
+
+    def current_context(self) -> ssl.SSLContext:
+        """Return the SSL context for a new connection, by the present content of the agent's TLS files.
+
+        If replaced files cannot be used, the previous context is returned, and the reason is logged once.
+        """
+        states = _file_states(self._tls)
+        if states != self._file_states:
+            self._file_states = states
+            try:
+                self._context = tls_context(self._tls)
+            except ConfigError as error:
+                self._log.error(
+                    "the agent cannot use its replaced TLS files, and connects with their previous content: correct "
+                    "the file that the field `reason` of this record names",
+                    reason=str(error),
+                )
+        return self._context
+
+
+def _file_states(tls: AgentTlsSettings) -> list[tuple[int, int, int] | None]:
+    """Return inode, size and time of the last change of each TLS file; None for a file that cannot be found."""
+    paths = (tls.ca or ssl.get_default_verify_paths().cafile, tls.certificate, tls.key)
+    return [_file_state(path) for path in paths if path]
+
+
+def _file_state(path: Path | str) -> tuple[int, int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_ctime_ns
+
+
 def _check_readable(key: str, path: Path | None) -> None:
     try:
         if path:
@@ -72,7 +119,7 @@ def _check_readable(key: str, path: Path | None) -> None:
         raise _unusable_file_error(key, path, error) from error
 
 
-def _unusable_file_error(key: str, path: Path | None, error: OSError) -> ConfigError:
+def _unusable_file_error(key: str, path: Path | None, error: OSError) -> TlsFileError:
     reason = error.strerror or str(error)
     if isinstance(error, ssl.SSLError):
         reason = {
@@ -83,7 +130,7 @@ def _unusable_file_error(key: str, path: Path | None, error: OSError) -> ConfigE
             f"the file is not a usable PEM file ({(error.reason or str(error)).replace('_', ' ').lower()}): replace it "
             "with a PEM file",
         )
-    return ConfigError(f"{key}: {path or 'the CA certificates of this host'}: {reason}")
+    return TlsFileError(f"{key}: {path or 'the CA certificates of this host'}: {reason}")
 
 
 def explain_connection_failure(error: BaseException, broker: Endpoint, *, seconds: float) -> str:

@@ -8,15 +8,18 @@ import warnings
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from activemq_agent import agent_connection
 from activemq_agent.agent_errors import ConfigError
-from activemq_agent.config import AgentTlsSettings
+from activemq_agent.config import AgentTlsSettings, Config
 from activemq_agent.config_values import Endpoint, HostAndExpectedCertificateName
-from activemq_agent.tls import explain_connection_failure, speaks_tls, tls_context
+from activemq_agent.tls import RenewedTlsContext, explain_connection_failure, speaks_tls, tls_context
 
 from .certificates import DAY, Authority, server, server_context
+from .links import RecordingLog
 
 
 @pytest.fixture
@@ -165,6 +168,62 @@ class TestClientCertificates:
         encrypted_key = authority.certificate("agent-1", passphrase=b"secret")
         with pytest.raises(ConfigError, match=r"tls\.certificate and tls\.key: .*: "):
             tls_context(AgentTlsSettings(certificate=encrypted_key, key=encrypted_key))
+
+
+class TestReplacedFiles:
+    def test_replaced_authority_is_trusted_without_restart(self, tmp_path: Path) -> None:
+        previous, renewed = Authority(tmp_path, "previous"), Authority(tmp_path, "renewed")
+        ca = tmp_path / "ca.pem"
+        ca.write_bytes(previous.ca.read_bytes())
+        tls = RenewedTlsContext(AgentTlsSettings(ca=ca), RecordingLog())
+        assert tls.current_context() is tls.current_context()
+        with server(server_context(renewed.certificate("127.0.0.1"))) as port:
+            ca.write_bytes(renewed.ca.read_bytes())
+            plain = socket.create_connection(("127.0.0.1", port), 60)
+            with plain, tls.current_context().wrap_socket(plain, server_hostname="127.0.0.1") as wrapped:
+                assert wrapped.version() == "TLSv1.3"
+
+    @pytest.mark.parametrize("part", ["ca", "certificate", "key"])
+    def test_unusable_replaced_file_is_logged_once_and_previous_content_stays_in_use(
+        self, authority: Authority, tmp_path: Path, part: str
+    ) -> None:
+        files: dict[str, Any] = {name: tmp_path / name for name in ("ca", "certificate", "key")}
+        certificate = authority.certificate("agent-1")
+        valid = {"ca": authority.ca, "certificate": certificate, "key": certificate}
+        for name, path in files.items():
+            path.write_bytes(valid[name].read_bytes())
+        log = RecordingLog()
+        tls = RenewedTlsContext(AgentTlsSettings(**files), log)
+        previous = tls.current_context()
+        files[part].unlink()
+        assert tls.current_context() is tls.current_context() is previous
+        ((_, fields),) = log.records
+        assert str(files[part]) in fields["reason"]
+        files[part].write_bytes(valid[part].read_bytes())
+        assert tls.current_context() is not previous
+        assert len(log.records) == 1
+
+
+def test_connection_of_agent_uses_replaced_authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ca = tmp_path / "ca.pem"
+    ca.write_bytes(Authority(tmp_path, "previous").ca.read_bytes())
+    sessions = Mock()
+    monkeypatch.setattr(agent_connection, "Session", sessions)
+    config = Config(urls=(Endpoint("127.0.0.1", 1, tls=True),), client_id="host-1", tls=AgentTlsSettings(ca=ca))
+    open_session = agent_connection._session_opener(config, "publisher", RecordingLog())
+    for conn in (1, 2):
+        open_session(0, conn, Mock())
+    ca.write_bytes(Authority(tmp_path, "renewed").ca.read_bytes())
+    open_session(0, 3, Mock())
+    first, second, third = (call.kwargs["tls"] for call in sessions.call_args_list)
+    assert first is second is not third
+
+
+def test_agent_with_unusable_tls_file_is_started_again_by_systemd(tmp_path: Path) -> None:
+    """The unit of the agent prevents a restart after exit code 2, but the file can become usable."""
+    with pytest.raises(ConfigError) as caught:
+        tls_context(AgentTlsSettings(ca=tmp_path / "none"))
+    assert caught.value.exit_code == 1
 
 
 def test_errors_of_failed_agent_connections_have_cause_and_remedy() -> None:
