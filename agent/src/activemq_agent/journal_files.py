@@ -6,6 +6,7 @@ After a crash, some records are written twice. Readers count each (agent, epoch,
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from pathlib import Path
@@ -18,6 +19,8 @@ DIRECTORY = "agent"
 """Name of the journal's directory below the state directory."""
 SIZE = 16 << 20
 KEEP = 7 * 86400.0
+DELETE_AFTER = 3600.0
+"""Seconds, by the monotonic clock, for which a file must be too old by the wall clock before it is deleted."""
 AT_ONCE = 32
 """Rows of the store's journal that are written and synced together: some 2,000 records, and 0.5 MB, at most."""
 
@@ -28,7 +31,8 @@ class ExportedJournalFiles:
     """The files to which the event journal of an agent's store is exported.
 
     They are in ``directory``, and for use by one thread. ``size``: bytes after which the next file is begun. ``keep``:
-    seconds, by the wall clock, after its last record that a file is kept.
+    seconds, by the wall clock, after its last record that a file is kept. A file is deleted one hour later, so that a
+    wall clock that is wrong for a shorter time deletes nothing.
     """
 
     def __init__(
@@ -40,6 +44,7 @@ class ExportedJournalFiles:
         self._keep = keep
         self._clock = clock or MachineClocks()
         self._is_last_file_repaired = False
+        self._too_old_since: dict[Path, float] = {}  # monotonic time at which each file was first found too old
 
     def export_new_journal_records(self) -> int:
         """Export new records of the agent's event journal from the store to its journal files; return their number.
@@ -94,11 +99,12 @@ class ExportedJournalFiles:
         return self._directory / f"journal-{number:09}.jsonl", True
 
     def _remove_old(self) -> None:
-        oldest = self._clock.utc_now().timestamp() - self._keep
-        for path in self.files()[:-1]:
-            if path.stat().st_mtime >= oldest:
-                break
-            path.unlink()
+        oldest, now = self._clock.utc_now().timestamp() - self._keep, self._clock.seconds_since_boot()
+        old_files = itertools.takewhile(lambda path: path.stat().st_mtime < oldest, self.files()[:-1])
+        self._too_old_since = {path: self._too_old_since.get(path, now) for path in old_files}
+        for path, since in self._too_old_since.items():
+            if now - since >= DELETE_AFTER:
+                path.unlink()
 
 
 def _open_for_group(path: str, flags: int) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from activemq_agent.agent_errors import AgentError
-from activemq_agent.journal_files import ExportedJournalFiles
+from activemq_agent.journal_files import DELETE_AFTER, ExportedJournalFiles
 from activemq_agent.store import Store
 from tests.unit.agent.store_clock import SimulatedClock, open_store
 
@@ -55,7 +55,29 @@ def test_event_journal_file_is_kept_for_7_days_after_its_last_record(tmp_path: P
         for path, days in zip(files.files(), (7.1, 6.9, 30), strict=True):
             os.utime(path, (now, now - days * 86400))
         files.export_new_journal_records()
+        clock.pass_time(DELETE_AFTER)
+        files.export_new_journal_records()
         assert record_numbers(files) == [2, 3], "the export must keep the current file regardless of its age"
+
+
+def test_wall_clock_that_is_ahead_for_less_than_an_hour_deletes_no_event_journal(tmp_path: Path) -> None:
+    clock = SimulatedClock()
+    with open_store(tmp_path, clock) as store:
+        files = ExportedJournalFiles(store, tmp_path / "agent", size=1, clock=clock)
+        for _ in range(3):
+            write_records(store, 1)
+            files.export_new_journal_records()
+        now = clock.utc_now().timestamp()
+        for path in files.files():
+            os.utime(path, (now, now))
+        for _ in range(2):
+            clock.wall_error = 8 * 86400.0
+            files.export_new_journal_records()
+            clock.pass_time(DELETE_AFTER - 1)
+            files.export_new_journal_records()
+            clock.wall_error = 0.0
+            files.export_new_journal_records()
+        assert record_numbers(files) == [1, 2, 3]
 
 
 def test_journal_records_exported_but_not_deleted_are_exported_again(tmp_path: Path) -> None:
