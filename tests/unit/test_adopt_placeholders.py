@@ -184,7 +184,7 @@ def test_property_given_to_adopt_replaces_placeholder_that_has_default(tmp_path:
         ("activemq.env", r"'/srv/a\\b'", r"/srv/a\\b"),
         ("activemq.env", '"/srv/store"; export STORE', "/srv/store"),
         ("activemq.env", "/srv/store; export STORE", "/srv/store"),
-        ("activemq.env", "/srv/store;", "/srv/store"),
+        ("activemq.env", "/srv/store ;", "/srv/store"),
         ("activemq.env", "/srv/a;b", "/srv/a;b"),
         ("activemq.env", '"C:\\data\\"', "C:\\data\\"),
         ("activemq.env", '"C:\\\\"', "C:\\"),

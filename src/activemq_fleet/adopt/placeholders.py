@@ -41,7 +41,7 @@ _QUOTED_VALUE = re.compile(r"""(?:"((?:[^"\\]|\\.)*)"|'([^']*)')(?:\s*;.*|\s+#.*
 """A value in the quotes of a shell; a semicolon with another command, or a comment, may follow."""
 _WINDOWS_DIRECTORY = re.compile(r'"([^"]*\\)"')
 """A value in quotes that ends with a backslash. A shell rejects it, but other programs read such a file, too."""
-_EXPORT_COMMAND = re.compile(r"\s*;\s*(?:export\s.*)?$")
+_EXPORT_COMMAND = re.compile(r";\s*(?:export\s.*)?$")
 _SHELL_ESCAPE = re.compile(r'\\(["\\$`])')
 """An escape of a shell in double quotes. A backslash before another character is a part of the value."""
 _NOT_IN_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -244,7 +244,7 @@ def _unquote_shell_value(text: str) -> str:
     match = _WINDOWS_DIRECTORY.fullmatch(text)
     if match is not None:
         return match[1]
-    return text if text.startswith(('"', "'")) else _EXPORT_COMMAND.sub("", text)
+    return text if text.startswith(('"', "'")) else _EXPORT_COMMAND.sub("", text).rstrip()
 
 
 def _decode_java_escapes(text: str) -> str:
