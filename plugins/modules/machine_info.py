@@ -228,6 +228,16 @@ base_exists:
   type: bool
   version_added: 0.2.0
   returned: always
+data_uid:
+  description: The user ID of the owner of the data directory in O(base), or null without this directory.
+  type: int
+  version_added: 0.2.0
+  returned: always
+data_account:
+  description: The name of the account that has the user ID RV(data_uid), or null.
+  type: str
+  version_added: 0.2.0
+  returned: always
 missing_files:
   description: The files in O(files) that do not exist.
   type: list

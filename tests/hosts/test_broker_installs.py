@@ -138,7 +138,7 @@ def test_machine_info_returns_facts_for_rules_about_hosts(program: Program, mach
     assert facts["boot"] is None
     subject = facts_of_broker(HOST, "5.18.3", ha="shared-file", store_limit=1 << 30, multicast=True)
     findings = host_findings(subject, MachineFacts.from_machine_info_result(facts))
-    assert sorted(finding.rule for finding in findings) == ["L006", "L025", "S013", "V012", "V017"]
+    assert sorted(finding.rule for finding in findings) == ["L006", "L025", "S013", "V012", "V017", "V070"]
 
 
 def test_site_refuses_archive_with_wrong_checksum_without_changes(site: Site, machine: Machine, tmp_path: Path) -> None:

@@ -253,6 +253,39 @@ def test_uid_of_another_account_is_refused() -> None:
     ]
 
 
+def test_account_that_does_not_own_data_directory_is_refused() -> None:
+    owned = {"data_uid": 999, "data_account": "activemq"}
+    facts = {A: MachineFacts.from_machine_info_result({**owned, "account_exists": False})}
+    assert blocking_lines(facts, user="mq") == [
+        f"V070 {A}: /var/lib/activemq/activemq/data belongs to the account activemq, but activemq_user is mq: the "
+        "broker of the new account cannot write to the files in this directory. Set activemq_user: activemq. To change "
+        f"the account instead, stop the services activemq and activemq-watchdog on {A} and {B}, run `groupadd -r mq; "
+        "useradd -r -g mq -M -s /usr/sbin/nologin mq; "
+        f"chown -R mq:mq /var/lib/activemq/activemq {STORE}` on {A} and {B}, and run the playbook again"
+    ]
+    assert (
+        "run `groupadd -r -g 990 mq; useradd -r -u 991 -g mq" in blocking_lines(facts, user="mq", uid=991, gid=990)[0]
+    )
+    facts = {A: MachineFacts.from_machine_info_result({**owned, **ACCOUNT, "account_uid": 990})}
+    assert f"run `chown -R mq:mq /var/lib/activemq/activemq {STORE}`" in blocking_lines(facts, user="mq")[0]
+
+
+def test_data_directory_of_id_without_account_is_refused_unless_it_is_configured() -> None:
+    facts = {A: MachineFacts.from_machine_info_result({"account_exists": False, "data_uid": 999})}
+    (line,) = blocking_lines(facts)
+    assert "belongs to the uid 999, but activemq_user is activemq" in line
+    assert "Set activemq_uid: 999, so that the account gets this id. To change the id instead, stop" in line
+    assert blocking_lines(facts, uid=999, gid=999) == []
+
+
+def test_data_directory_of_root_is_refused_only_if_broker_runs_as_root() -> None:
+    new_mount = {**ACCOUNT, "data_uid": 0, "data_account": "root"}
+    assert blocking_lines({A: MachineFacts.from_machine_info_result(new_mount)}) == []
+    (line,) = blocking_lines({A: MachineFacts.from_machine_info_result({**new_mount, "user": "root"})})
+    assert "/data belongs to the account root, but activemq_user is activemq" in line
+    assert ". Stop the services activemq and activemq-watchdog" in line
+
+
 def test_listeners_of_broker_have_addresses_and_variables() -> None:
     connectors = [{"name": "stomp", "scheme": "stomp+nio", "port": 61613, "bind": "10.0.0.4"}]
     jmx = {"port": 1616, "rmi_port": 1617}

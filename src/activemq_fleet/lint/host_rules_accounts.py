@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from activemq_fleet.lint.document import Problem
@@ -100,15 +100,24 @@ def _id_change_instruction(host: HostView, uid: int | str | None, gid: int | str
 
     ``last_step`` is the instruction after the commands.
     """
+    commands = [
+        *([f"groupmod -g {gid} {host.broker.user}"] if gid is not None else []),
+        *([f"usermod -u {uid} {host.broker.user}"] if uid is not None else []),
+    ]
+    return _owner_change_instruction(host, commands, last_step)
+
+
+def _owner_change_instruction(host: HostView, account_commands: Sequence[str], last_step: str) -> str:
+    """Return an instruction to stop the broker, change its account, and give the account the broker's files.
+
+    ``account_commands`` are the commands that change or create the account. ``last_step`` is the instruction after the
+    commands.
+    """
     broker = host.broker
     is_shared = broker.ha_profile.shares_store_directory and broker.peer is not None
     hosts = f"{broker.host} and {broker.peer}" if is_shared else broker.host
     directories = " ".join(dict.fromkeys([broker.base, *([broker.directory] if broker.directory else [])]))
-    commands = [
-        *([f"groupmod -g {gid} {broker.user}"] if gid is not None else []),
-        *([f"usermod -u {uid} {broker.user}"] if uid is not None else []),
-        f"chown -R {broker.user}:{broker.user} {directories}",
-    ]
+    commands = [*account_commands, f"chown -R {broker.user}:{broker.user} {directories}"]
     stop_step = f"stop the services {broker.instance} and {watchdog_service_name(broker.instance)} on {hosts}"
     return f"{stop_step}, run `{'; '.join(commands)}` on {hosts}, and {last_step}"
 
@@ -186,12 +195,69 @@ def _id_to_change(configured: int | None, actual: int | None) -> int | None:
     return configured if configured is not None and actual is not None and actual != configured else None
 
 
+@rule("V070", "error", scope="host")
+def data_of_other_account(host: HostView) -> Iterator[Problem]:
+    """The data directory of the broker belongs to another account than activemq_user.
+
+    Why: the playbook gives the directories of the broker to the new account, but not the files in them. The running
+        broker then cannot create files in its own directories, and the restarted broker cannot write to its store.
+    Fix: set activemq_user to the account that owns the files. To change the account instead, stop the broker, run the
+        commands that the finding names (chown), and run the playbook again.
+    Cannot see: files below the data directory that belong to another account than the directory.
+    Source: measured: after a change of activemq_user, neither account can read the configuration and the store
+
+    Fires on 5.18.3::
+
+        broker: {user: mq}
+        facts: {account_exists: false, data_uid: 999, data_account: activemq}
+
+    Silent on 5.18.3::
+
+        broker: {user: activemq}
+        facts: {account_exists: true, account_uid: 999, data_uid: 999, data_account: activemq}
+
+    Silent on 5.18.3::
+
+        broker: {user: activemq}
+        facts: {account_exists: true, account_uid: 999, data_uid: 0, data_account: root}
+    """
+    broker, facts = host.broker, host.facts
+    uid = facts.account_uid if facts.account_exists else broker.uid
+    if broker.owner is None or facts.account_exists is None or facts.data_uid in (None, uid):
+        return
+    if facts.data_uid == 0 and facts.user != "root":
+        return  # a new mount point, which the playbook gives to the account
+    owner = f"the account {facts.data_account}" if facts.data_account else f"the uid {facts.data_uid}"
+    fix = _owner_change_instruction(host, _account_creation_commands(host), "run the playbook again")
+    if facts.data_account and facts.data_account != "root":
+        fix = f"set activemq_user: {facts.data_account}. To change the account instead, {fix}"
+    elif not facts.data_account and not facts.account_exists:
+        fix = f"set activemq_uid: {facts.data_uid}, so that the account gets this id. To change the id instead, {fix}"
+    yield Problem(
+        f"{broker.base}/data belongs to {owner}, but activemq_user is {broker.user}: the broker of the new account "
+        "cannot write to the files in this directory",
+        fix=fix,
+    )
+
+
+def _account_creation_commands(host: HostView) -> list[str]:
+    """Return the commands that create the broker's account as the playbook does; none if the account exists."""
+    broker, commands = host.broker, []
+    if not host.facts.account_exists:
+        if host.facts.account_gid is None:
+            commands.append(f"groupadd -r{'' if broker.gid is None else f' -g {broker.gid}'} {broker.user}")
+        uid_option = "" if broker.uid is None else f" -u {broker.uid}"
+        commands.append(f"useradd -r{uid_option} -g {broker.user} -M -s /usr/sbin/nologin {broker.user}")
+    return commands
+
+
 @rule("S013", "warning", scope="host")
 def broker_runs_as_root(host: HostView) -> Iterator[Problem]:
     """The broker runs as root.
 
     Why: an attacker who exploits a vulnerability of the broker controls the whole host.
-    Fix: stop the broker, and run the playbook site: its service unit runs the broker as the account in activemq_user.
+    Fix: stop the broker, and give the files of its directory and of its store that belong to root to the account in
+        activemq_user (chown -R). Then run the playbook site: its service unit runs the broker as this account.
     Source: SECURITY.md of the project, and common sense
 
     Fires on 5.18.3::

@@ -205,6 +205,10 @@ class MachineFacts:
     """Another group that has the id ``activemq_gid``."""
     base_exists: bool = False
     """Whether the broker's directory exists."""
+    data_uid: int | None = None
+    """The owner of the broker's data directory; None if the directory does not exist."""
+    data_account: str | None = None
+    """The account with that id; None if no account has it."""
     missing_files: tuple[str, ...] = ()
     """Missing files that the broker's JVM requires at its start."""
     unresolved_names: tuple[str, ...] = ()

@@ -129,6 +129,7 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
             parameters["base"],
         ),
         **account_ids_and_processes(parameters["user"], parameters["uid"], parameters["gid"]),
+        **data_owner(parameters["base"]),
         "base_exists": os.path.lexists(parameters["base"]),
         "missing_files": [path for path in parameters["files"] if not os.path.isfile(path)],
         "unresolved_names": unresolvable_host_names(parameters["names"]),
@@ -162,6 +163,19 @@ def account_ids_and_processes(user: str, wanted_uid: int | None, wanted_gid: int
         "uid_holder": uid_holder,
         "gid_holder": gid_holder,
     }
+
+
+def data_owner(base: str) -> dict[str, Any]:
+    """Return a dict with the uid and the account name of the owner of a broker's data directory, BASE/data.
+
+    Both are None if the directory does not exist or is not visible, and the name is None if no account has the uid.
+    """
+    try:
+        uid = os.stat(os.path.join(base, "data")).st_uid
+    except OSError:
+        return {"data_uid": None, "data_account": None}
+    account = _find_entry(pwd.getpwuid, uid)
+    return {"data_uid": uid, "data_account": account.pw_name if account else None}
 
 
 def _find_entry(find: Callable[[Any], Any], key: str | int | None) -> Any:
