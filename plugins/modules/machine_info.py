@@ -26,6 +26,10 @@ options:
     description: The directory of the ActiveMQ release.
     type: path
     required: true
+  home_link:
+    description: The path of the symbolic link to O(home). Without it, no link is required.
+    type: path
+    version_added: 0.2.0
   user:
     description: The account of the broker.
     type: str
@@ -249,6 +253,11 @@ unresolved_names:
   type: list
   version_added: 0.2.0
   elements: str
+  returned: always
+has_home_link_conflict:
+  description: Whether O(home_link) exists and is not a symbolic link, so that the link cannot be created.
+  type: bool
+  version_added: 0.2.0
   returned: always
 home_exists:
   description: Whether O(home) exists.

@@ -117,6 +117,18 @@ def test_release_archive_with_different_checksum_is_refused(tmp_path: Path) -> N
     assert f"the SHA-512 of {archive} is " in refusal_message(str(archive), archive_sha512="0" * 128)
 
 
+def test_directory_at_path_of_link_to_release_is_refused() -> None:
+    facts = {"home_exists": True, "home_releases": ["5.18.6"], "has_home_link_conflict": True}
+    with pytest.raises(RefusalError) as caught:
+        check_release_files(None, facts)
+    assert caught.value.problems == (
+        f"{A}, {B}: /opt/activemq (activemq_home) exists and is not a symbolic link, so the playbook cannot link it to "
+        "/opt/activemq-5.18.6. Set activemq_home to a path that does not exist. Or stop all processes that run from "
+        "/opt/activemq, and rename it",
+    )
+    check_release_files(None, {**facts, "has_home_link_conflict": False})
+
+
 def test_url_of_release_archive_is_not_checked_on_controller() -> None:
     check_release_files("https://example.com/apache-activemq-5.18.3-bin.tar.gz")
 
@@ -206,10 +218,17 @@ def test_machine_facts_include_releases_and_processes_of_home(tmp_path: Path) ->
         "files": [],
         "names": [],
     }
-    parameters |= {"uid": None, "gid": None}
+    parameters |= {"uid": None, "gid": None, "home_link": None}
     with (home / "lib/activemq-broker-5.18.6.jar").open():
         facts = machine_info.gather_machine_facts(parameters)
         assert facts["home_processes"] == pids_with_open_files_below(str(home)) != []
     assert (facts["home_exists"], facts["home_releases"], facts["pid"]) == (True, ["5.18.3"], None)
     facts = machine_info.gather_machine_facts({**parameters, "home": str(tmp_path / "none")})
     assert (facts["home_exists"], facts["home_releases"], facts["home_processes"]) == (False, [], [])
+    link = tmp_path / "activemq"
+    parameters["home_link"] = str(link)
+    assert machine_info.gather_machine_facts(parameters)["has_home_link_conflict"] is False
+    link.symlink_to(home)
+    assert machine_info.gather_machine_facts(parameters)["has_home_link_conflict"] is False
+    parameters["home_link"] = str(home)
+    assert machine_info.gather_machine_facts(parameters)["has_home_link_conflict"] is True

@@ -211,6 +211,15 @@ def test_upgrade_rolls_back_peer_only_if_it_did_not_take_over(tmp_path: Path, ca
     assert re.findall(r'FAILED! => .*"msg": "(.*)"}', completed.stdout)[-1] == message
 
 
+def test_upgrade_does_not_roll_back_if_link_to_release_fails() -> None:
+    tasks = yaml.safe_load((REPOSITORY / "roles/broker/tasks/upgrade_act.yml").read_text())
+    (upgrade,) = [task for task in tasks if task["name"] == "Upgrade it, or roll back"]
+    assert upgrade["rescue"]
+    assert all("ansible.builtin.file" not in task for task in upgrade["block"])
+    (link,) = [task for task in tasks if "ansible.builtin.file" in task]
+    assert link["ansible.builtin.file"]["dest"] == "{{ __activemq_broker.home_link }}"
+
+
 @some_situations(1)
 @pytest.mark.parametrize(
     ("done", "message"),

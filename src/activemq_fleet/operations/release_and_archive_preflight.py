@@ -63,7 +63,9 @@ class ObservedReleaseDirectory:
 
     ``release``, ``install``, ``archive`` and ``home`` are of the inventory. ``home_releases`` are those of the brokers'
     jars in the directory, ``home_processes`` those that have its files open, ``pid`` is the process of this host's
-    broker and ``running`` its release. ``can_be_upgraded`` is false for a pure pair, and for a broker that systemd does
+    broker and ``running`` its release. ``home_link`` is the
+    path of the symbolic link to the directory, and ``has_home_link_conflict`` whether that path exists and is not a
+    link. ``can_be_upgraded`` is false for a pure pair, and for a broker that systemd does
     not run, for which ``has_service`` is false, too.
     """
 
@@ -79,6 +81,8 @@ class ObservedReleaseDirectory:
     running: str | None = None
     can_be_upgraded: bool = True
     has_service: bool = True
+    home_link: str | None = None
+    has_home_link_conflict: bool = False
 
     @property
     def directory_holds_only_wanted_release(self) -> bool:
@@ -123,6 +127,8 @@ def _observed_release_directory(broker: BrokerFacts, machine: MachineFacts) -> O
         running=machine.release,
         can_be_upgraded=broker.service == "systemd" and not broker.needs_resync,
         has_service=broker.service == "systemd",
+        home_link=broker.home_link,
+        has_home_link_conflict=machine.has_home_link_conflict,
     )
 
 
@@ -157,6 +163,22 @@ def unusable_archive_messages(
         if (problem := _archive_problem(home, archive, sha512.get(home.host)))
     ]
     return _lines_by_problem(problems)
+
+
+def home_link_conflict_messages(homes: Sequence[ObservedReleaseDirectory]) -> list[str]:
+    """Return a message for each path that must become the link to a release, but is a directory or a file."""
+    return _lines_by_problem(
+        [
+            (
+                home.host,
+                f"{home.home_link} (activemq_home) exists and is not a symbolic link, so the playbook cannot link it to "
+                f"{home.home}. Set activemq_home to a path that does not exist. Or stop all processes that run from "
+                f"{home.home_link}, and rename it",
+            )
+            for home in homes
+            if home.has_home_link_conflict
+        ]
+    )
 
 
 def _archives_by_home(
@@ -261,6 +283,12 @@ def refusal_for_unusable_or_wrong_release_files(request: OperationDecisionReques
             "nothing was changed, because these release archives cannot be installed. Correct these errors, and run "
             "the playbook again:",
             unusable,
+        )
+    if conflicts := home_link_conflict_messages(homes):
+        return RefusalError(
+            "nothing was changed, because the link to the release cannot be created on these hosts. Correct these "
+            "errors, and run the playbook again:",
+            conflicts,
         )
     if problems := wrong_release_messages(homes, archives, upgrades=bool(request.options.get("upgrades"))):
         return RefusalError(

@@ -225,6 +225,8 @@ class MachineFacts:
     """The release that the running broker has open."""
     pid: int | None = None
     """The process of the broker."""
+    has_home_link_conflict: bool = False
+    """Whether the path of the link to the release exists, and is not a link."""
     home_exists: bool = False
     """Whether the directory of the release exists."""
     home_releases: tuple[str, ...] = ()

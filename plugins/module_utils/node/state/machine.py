@@ -36,6 +36,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "java": {"type": "path", "default": "/usr/bin/java"},
     "directory": {"type": "path"},
     "home": {"type": "path", "required": True},
+    "home_link": {"type": "path"},
     "base": {"type": "path", "required": True},
     "user": {"type": "str", "default": "activemq"},
     "uid": {"type": "int"},
@@ -100,7 +101,7 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
     The module ``machine_info`` returns them. ``parameters`` are as in ``ARGUMENTS``. Raises OSError if /proc cannot be
     read.
     """
-    directory = parameters["directory"]
+    directory, home_link = parameters["directory"], parameters["home_link"]
     with open("/proc/self/mounts", encoding="utf-8", errors="replace") as file:
         mount = mount_of(directory, file.read()) if directory else None
     process = find_broker_process(parameters["base"])
@@ -133,6 +134,7 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "base_exists": os.path.lexists(parameters["base"]),
         "missing_files": [path for path in parameters["files"] if not os.path.isfile(path)],
         "unresolved_names": unresolvable_host_names(parameters["names"]),
+        "has_home_link_conflict": bool(home_link) and os.path.lexists(home_link) and not os.path.islink(home_link),
         "home_exists": os.path.lexists(parameters["home"]),
         "home_releases": releases_in_home(parameters["home"]),
         "home_processes": pids_with_open_files_below(parameters["home"]),
