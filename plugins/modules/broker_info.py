@@ -276,8 +276,9 @@ previous_intact:
 taken_ports:
   description:
     - The ports of connectors and of the web console that a standby must open at a failover, but on which another
-      process listens. Each entry has C(port), C(address), C(pid) and C(program). C(pid) and C(program) are null if the
-      process is not visible. The list is empty for a broker that is not a standby.
+      process listens. Each entry has C(port), C(address), C(pid), C(program) and C(service). C(pid) and C(program) are
+      null if the process is not visible. C(service) is the systemd service of a process that is a broker, or null. The
+      list is empty for a broker that is not a standby.
   type: list
   version_added: 0.2.0
   elements: dict

@@ -191,7 +191,8 @@ pid:
 taken_ports:
   description:
     - The ports of O(listeners) on which a process other than the broker listens, each with C(port), C(address),
-      C(pid) and C(program). The last two are null if the process is not visible.
+      C(pid), C(program) and C(service). C(pid) and C(program) are null if the process is not visible. C(service) is
+      the systemd service of a process that is a broker, or null.
   type: list
   version_added: 0.2.0
   elements: dict

@@ -198,3 +198,23 @@ def test_only_cgroup_of_system_unit_counts_as_unit_of_broker(
     files_in_container = {1: "0::/docker/0a/init.scope", 42: cgroups.replace(":/", ":/docker/0a/", 1)}
     monkeypatch.setattr(process, "read_proc_file", lambda pid, _name: files_in_container[pid])
     assert process.is_in_systemd_unit(42, "orders.service") is (is_broker and cgroups.startswith("0:"))
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "main", "service"),
+    [
+        ("/system.slice/orders.service", "42", "orders.service"),
+        ("/system.slice/orders.service/child", "41", "orders.service"),
+        ("/system.slice/ssh.service", "7", None),
+        ("/system.slice/orders.service", "0", None),
+        ("/user.slice/user-1000.slice/user@1000.service/app.slice/orders.service", "41", None),
+        ("/user.slice/user-1000.slice/session-1.scope", "42", None),
+    ],
+)
+def test_service_of_process_is_that_of_its_main_process_or_guard(
+    monkeypatch: pytest.MonkeyPatch, cgroup: str, main: str, service: str | None
+) -> None:
+    files = {(1, "cgroup"): "0::/init.scope", (42, "cgroup"): f"0::{cgroup}", (42, "stat"): "42 (java) S 41 42"}
+    monkeypatch.setattr(process, "read_proc_file", lambda pid, name: files[(pid, name)])
+    monkeypatch.setattr(process, "properties_of_systemd_units", lambda _properties, _units: [{"MainPID": main}])
+    assert process.service_of_main_process(42) == service

@@ -124,6 +124,21 @@ def test_port_in_use_is_refused_with_process_and_variable() -> None:
     assert blocking_lines(facts, connectors=connectors, service="none") == []
 
 
+def test_port_of_broker_with_other_service_is_refused_with_command_that_disables_it() -> None:
+    java = {**PYTHON, "program": "java", "service": "orders.service"}
+    connectors = [{"name": "stomp", "scheme": "stomp+nio", "port": 61613}]
+    facts = {A: MachineFacts.from_machine_info_result({"taken_ports": [java], "home_processes": [402]})}
+    assert blocking_lines(facts, connectors=connectors) == [
+        f"V062 {A}: port 61613 of the broker's listener stomp is in use by java, pid 402. Stop and disable the service "
+        "of this broker: run `systemctl disable --now orders.service`, and the same for orders-watchdog.service if it "
+        "exists. If this broker stays, set another port in activemq_connectors"
+    ]
+    facts = {
+        A: MachineFacts.from_machine_info_result({"taken_ports": [{**java, "service": "activemq.service"}]}),
+    }
+    assert "Stop the process that uses port 61613" in blocking_lines(facts, connectors=connectors)[0]
+
+
 def test_port_of_broker_from_same_release_directory_is_warning_in_check_mode_only() -> None:
     java = {**PYTHON, "port": 61616, "program": "java"}
     facts = MachineFacts.from_machine_info_result(
@@ -141,7 +156,7 @@ def test_port_of_broker_from_same_release_directory_is_warning_in_check_mode_onl
     assert [taken.port for taken in remaining_facts.taken_ports] == [61613]
     assert warning == (
         f"{A}: a broker that runs from /opt/activemq-5.18.3 (pid 402) uses these ports of the new broker: 61616. "
-        "Stop it before you run the playbook without --check"
+        "Stop it, and disable its service if that is not activemq.service, before you run the playbook without --check"
     )
     assert facts_without_manual_broker_ports_and_warning(remaining_facts, broker) == (remaining_facts, "")
 

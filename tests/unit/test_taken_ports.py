@@ -65,7 +65,8 @@ def test_port_of_another_process_is_taken_where_addresses_conflict(used: str, wa
         pytest.skip("this machine has no IPv6: enable IPv6 to run this case")
     with listening_process(used) as (process, port):
         taken = taken_ports([(wanted, port)], None, "activemq.service", "/base")
-    expected = {"port": port, "address": used, "pid": process.pid, "program": Path(process.command[0]).name[:15]}
+    program = Path(process.command[0]).name[:15]
+    expected = {"port": port, "address": used, "pid": process.pid, "program": program, "service": None}
     assert taken == ([expected] if is_taken else [])
 
 
@@ -91,3 +92,13 @@ def test_port_of_broker_with_other_directory_in_unit_is_taken(
     with listening_process("127.0.0.1", f"{BASE}{base}") as (process, port):
         taken = taken_ports([("0.0.0.0", port)], None, "activemq.service", "/base")
     assert [entry["pid"] for entry in taken] == ([process.pid] if is_taken else [])
+
+
+@pytest.mark.parametrize(("option", "service"), [(f"{BASE}/opt/activemq", "orders.service"), ("--other", None)])
+def test_taken_port_names_service_of_broker_only(
+    option: str, service: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("activemq_fleet.node.process.taken_ports.service_of_main_process", lambda pid: "orders.service")
+    with listening_process("127.0.0.1", option) as (_process, port):
+        (taken,) = taken_ports([("0.0.0.0", port)], None, "activemq.service", "/base")
+    assert taken["service"] == service

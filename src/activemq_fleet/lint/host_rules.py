@@ -10,6 +10,7 @@ from activemq_fleet.errors import names_to_text
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.hosts import HostView
+from activemq_fleet.node.process.service_names import watchdog_service_name
 from activemq_fleet.settings.metrics import EXPORTER_JAVA
 
 _NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4"})
@@ -138,7 +139,8 @@ def broker_port_in_use(host: HostView) -> Iterator[Problem]:
     """Another process listens on a port of the broker.
 
     Why: the active broker cannot open the port and stops. On a standby the fault shows only at the failover.
-    Fix: stop the process that the message names, or change the variable that sets the port.
+    Fix: stop the process that the message names, or change the variable that sets the port. Disable the service of a
+        broker that the playbook replaces: it would start at the next boot with the same ports and store.
     Cannot see: ports that a process opens later.
     Source: BindException of the JVM; measured on 5.18.3
 
@@ -157,7 +159,14 @@ def broker_port_in_use(host: HostView) -> Iterator[Problem]:
         listener = listeners.get(taken_port.port)
         if listener is not None and host.broker.service == "systemd":
             fix = f"stop the process that uses port {taken_port.port}, or set another port in {listener.variable}"
-            if taken_port.pid in host.facts.home_processes:
+            service = taken_port.service
+            if service is not None and service != host.broker.unit_name:
+                watchdog = f"{watchdog_service_name(service[: -len('.service')])}.service"
+                fix = (
+                    f"stop and disable the service of this broker: run `systemctl disable --now {service}`, and the "
+                    f"same for {watchdog} if it exists. If this broker stays, set another port in {listener.variable}"
+                )
+            elif taken_port.pid in host.facts.home_processes:
                 fix = (
                     f"stop the broker that runs from {host.broker.home}: the playbook starts a different broker, which "
                     "needs the same ports"

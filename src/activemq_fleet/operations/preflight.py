@@ -87,7 +87,8 @@ def facts_without_manual_broker_ports_and_warning(
     other_ports = tuple(taken_port for taken_port in host_facts.taken_ports if taken_port not in manual_broker_ports)
     return replace(host_facts, taken_ports=other_ports), (
         f"{broker.host}: a broker that runs from {broker.home} (pid {manual_broker_ports[0].pid}) uses these ports of "
-        f"the new broker: {ports}. Stop it before you run the playbook without --check"
+        f"the new broker: {ports}. Stop it, and disable its service if that is not {broker.unit_name}, before you run "
+        "the playbook without --check"
     )
 
 

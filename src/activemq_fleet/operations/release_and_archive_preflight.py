@@ -171,8 +171,8 @@ def home_link_conflict_messages(homes: Sequence[ObservedReleaseDirectory]) -> li
         [
             (
                 home.host,
-                f"{home.home_link} (activemq_home) exists and is not a symbolic link, so the playbook cannot link it to "
-                f"{home.home}. Set activemq_home to a path that does not exist. Or stop all processes that run from "
+                f"{home.home_link} (activemq_home) exists and is not a symbolic link, so the playbook cannot link it "
+                f"to {home.home}. Set activemq_home to a path that does not exist. Or stop all processes that run from "
                 f"{home.home_link}, and rename it",
             )
             for home in homes

@@ -215,10 +215,31 @@ def is_in_systemd_unit(pid: int, unit: str) -> bool:
     return _is_in_unit_cgroup(pid, _unit_patterns(unit))
 
 
+def service_of_main_process(pid: int) -> str | None:
+    """Return the systemd service of the system whose main process is a process or its parent; None without one.
+
+    The parent is the guard of a broker. Other processes in the cgroup of a service do not count: a broker that an
+    operator started by hand can be in that of the SSH server.
+    """
+    patterns = _cgroup_patterns(r"((?!user@)[^/]+\.service)")
+    matches = [patterns[kind].fullmatch(path) for kind, path in _cgroups(pid)]
+    fields = _stat_fields(pid)
+    for name in sorted({match[1] for match in matches if match}):
+        properties = properties_of_systemd_units("MainPID", [name])
+        if fields and properties and properties[0].get("MainPID") in (str(pid), fields[1]):
+            return name
+    return None
+
+
 def _unit_patterns(unit: str) -> dict[str, re.Pattern[str]]:
     """Return, by hierarchy, a pattern that matches the cgroups of a unit of the system's systemd (process 1)."""
+    return _cgroup_patterns(re.escape(unit))
+
+
+def _cgroup_patterns(unit_pattern: str) -> dict[str, re.Pattern[str]]:
+    """Return, by hierarchy, a pattern of the cgroups of the units whose name matches ``unit_pattern``."""
     roots = {kind: path.partition("/init.scope")[0] for kind, path in _cgroups(1) if path.endswith("/init.scope")}
-    path_below_root = r"(?:/[^/]+\.slice)*/" + re.escape(unit) + r"(?:/.*)?"
+    path_below_root = r"(?:/[^/]+\.slice)*/" + unit_pattern + r"(?:/.*)?"
     return {kind: re.compile(re.escape(roots.get(kind, "")) + path_below_root) for kind in _HIERARCHIES}
 
 

@@ -8,7 +8,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from .held_by_process import ListeningSocket, all_listening_tcp_sockets, pids_by_socket_inode, sockets_that_block
-from .proc import Process, activemq_bases_in_command, is_in_systemd_unit, read_proc_file, uid_of_process
+from .proc import (
+    Process,
+    activemq_bases_in_command,
+    is_in_systemd_unit,
+    read_proc_file,
+    service_of_main_process,
+    uid_of_process,
+)
 
 
 def taken_ports(
@@ -19,7 +26,8 @@ def taken_ports(
     The broker cannot listen on them. ``listeners`` are addresses and ports of the broker, ``broker`` is the process of
     the broker that runs, ``unit`` the systemd unit of the broker, ``base`` its directory. A broker of another directory
     in the same unit, such as the one before an adoption, is another process. Each result has ``port``, ``address``,
-    ``pid`` and ``program``; the last two are None where the process is not visible.
+    ``pid``, ``program`` and ``service``. ``pid`` and ``program`` are None where the process is not visible. ``service``
+    is the systemd service of a process that is a broker, else None.
     """
     listening = all_listening_tcp_sockets()
     blocked = [(port, sockets_that_block(address, port, listening)) for address, port in listeners]
@@ -38,7 +46,9 @@ def taken_ports(
             pids = [pid for _unused, socket_pids in foreign_sockets for pid in socket_pids]
             pid = pids[0] if pids else None
             program = read_proc_file(pid, "comm").rstrip("\n") if pid else None
-            taken.append({"port": port, "address": foreign_sockets[0][0].address, "pid": pid, "program": program})
+            service = service_of_main_process(pid) if pid and activemq_bases_in_command(pid) else None
+            address = foreign_sockets[0][0].address
+            taken.append({"port": port, "address": address, "pid": pid, "program": program, "service": service})
     return taken
 
 

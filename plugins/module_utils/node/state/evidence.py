@@ -65,6 +65,8 @@ class TakenPort:
     address: str = ""
     pid: int | None = None
     program: str | None = None
+    service: str | None = None
+    """The systemd service of the process, such as ``activemq.service``, if the process is a broker."""
 
     @property
     def port_holder_text(self) -> str:
