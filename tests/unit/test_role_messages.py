@@ -132,6 +132,7 @@ def test_failed_start_of_broker_names_its_logs_once(
 
 
 RECORDS = {
+    "roles/agent/tasks/prepare.yml": "Read the installed configuration",
     "roles/agent/tasks/software.yml": "Check what is installed",
     "roles/agent/tasks/start.yml": "Check which configuration the agent has read",
     "roles/loadbalancer/tasks/service.yml": "Check which configuration they have read",

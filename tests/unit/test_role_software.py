@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import os
+import pwd
 import subprocess
 import sys
 import tarfile
@@ -74,6 +76,41 @@ def test_unpacked_release_is_readable_for_all_accounts_under_umask_077(tmp_path:
     assert completed.returncode == 0, completed.stdout
     assert list((home / "lib").glob("*.jar"))
     assert unreadable_files(home) == []
+
+
+@pytest.mark.parametrize(
+    ("installed", "state", "user", "message"),
+    [
+        ("state", "state", "", ""),
+        ("state", "state", "daemon", "but {state} belongs to {user} (uid {uid})"),
+        ("old", "state", "", "but the events of the installed agent are in {old}: the agent would not send them"),
+        ("moved", "state", "", ""),
+        ("moved", "state", "daemon", "but {state} belongs to {user} (uid {uid})"),
+        (None, "state", "daemon", ""),
+    ],
+)
+def test_agent_keeps_state_directory_and_owner_of_installed_agent(
+    tmp_path: Path, installed: str | None, state: str, user: str, message: str
+) -> None:
+    (tmp_path / "config").mkdir()
+    for name in ("state", "old"):
+        (tmp_path / name).mkdir()
+    if os.getuid() == 0:
+        os.chown(tmp_path / "state", 65534, -1)
+    owner = pwd.getpwuid((tmp_path / "state").stat().st_uid)
+    if installed:
+        (tmp_path / "config/agent.conf").write_text(
+            f"[agent]\nx = 1\nstate.directory = {tmp_path / installed}\ny = 2\n"
+        )
+    tasks = tasks_by_name("roles/agent/tasks/prepare.yml")
+    agent = {"config": str(tmp_path / "config"), "state": str(tmp_path / state), "user": user or owner.pw_name}
+    names = list(tasks)
+    completed = run_tasks(
+        tmp_path, [tasks[name] for name in names[: names.index("Create the group")]], {"__activemq_agent": agent}
+    )
+    assert (completed.returncode == 0) == (not message), completed.stdout
+    expected = message.format(state=agent["state"], old=tmp_path / "old", user=owner.pw_name, uid=owner.pw_uid)
+    assert expected in completed.stdout
 
 
 def test_installed_agent_is_executable_for_all_accounts_under_umask_077(tmp_path: Path) -> None:
