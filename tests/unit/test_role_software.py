@@ -144,6 +144,47 @@ def test_installed_agent_is_executable_for_all_accounts_under_umask_077(tmp_path
     assert unreadable_files(home) == []
 
 
+_FAKE_PYTHON = """#!/bin/sh
+case "$*" in
+    *"-m venv --clear"*) rm -r "$4"/*; mkdir "$4/bin"; echo new >"$4/bin/pip" ;;
+    *"import pip"*) {import_pip} && echo "{version}" ;;
+    *) echo "{version}" ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("version", "import_pip", "is_created_again"),
+    [("(3, 13)", "true", False), ("(3, 11)", "true", True), ("(3, 13)", "false", True)],
+)
+def test_environment_of_agent_is_created_again_if_it_does_not_work(
+    tmp_path: Path, version: str, import_pip: str, is_created_again: bool
+) -> None:
+    home, python = tmp_path / "agent", tmp_path / "python3"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin/pip").write_text("old\n")
+    for path, *values in ((python, "(3, 13)", "false"), (home / "bin/python", version, import_pip)):
+        path.write_text(_FAKE_PYTHON.format(version=values[0], import_pip=values[1]))
+        path.chmod(0o755)
+    software, pip = (tasks_by_name(f"roles/agent/tasks/{name}.yml") for name in ("software", "pip"))
+    install = software["Install it"]
+    names = ("Remove pip from a virtual environment that does not work", "Create the virtual environment")
+    completed = run_tasks(
+        tmp_path,
+        [
+            software["Check whether the virtual environment works, with the version of the configured interpreter"],
+            *({**pip[name], "when": [install["when"], pip[name].get("when", True)]} for name in names),
+        ],
+        {
+            "__activemq_agent": {"home": str(home), "python": str(python)},
+            "__activemq_installed_agent_package": {"content": base64.b64encode(b"1").decode()},
+            "__activemq_agent_package_identity": "1",
+        },
+    )
+    assert completed.returncode == 0, completed.stdout
+    assert (home / "bin/pip").read_text() == ("new\n" if is_created_again else "old\n")
+
+
 def test_check_mode_shows_installation_of_directory_of_jars(tmp_path: Path) -> None:
     jars = create_release_directory(tmp_path / "jars", "5.18.3") / "lib"
     (tmp_path / "run").mkdir()
