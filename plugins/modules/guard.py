@@ -50,13 +50,13 @@ path:
   sample: /usr/local/sbin/activemq-guard
 """
 
-import sys
 from typing import Any
 
 from ansible_collections.activemq.fleet.plugins.module_utils.node.fence.guard_installation import (
     guard_program_path,
     install_or_remove_guard,
 )
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.program_archive import program_interpreter
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 
@@ -67,7 +67,7 @@ def _install_or_remove_guard(parameters: dict[str, Any], check: bool) -> dict[st
     """
     path = guard_program_path(parameters["directory"], parameters["instance"])
     is_required = parameters["state"] == "present"
-    changed = install_or_remove_guard(path, sys.executable, is_required=is_required, check=check)
+    changed = install_or_remove_guard(path, program_interpreter(), is_required=is_required, check=check)
     return {"changed": changed, "path": path}
 
 

@@ -305,9 +305,9 @@ boot:
   returned: always
 """
 
-import sys
 from typing import Any
 
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.program_archive import program_interpreter
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 from ansible_collections.activemq.fleet.plugins.module_utils.node.service_installation import pending_service_changes
 from ansible_collections.activemq.fleet.plugins.module_utils.node.state.machine import ARGUMENTS, gather_machine_facts
@@ -318,7 +318,7 @@ def _inspect_machine(parameters: dict[str, Any], _check: bool) -> dict[str, Any]
     service = parameters["service"]
     return {
         **gather_machine_facts(parameters),
-        "service_changes": pending_service_changes(service, sys.executable) if service else [],
+        "service_changes": pending_service_changes(service, program_interpreter()) if service else [],
     }
 
 

@@ -63,9 +63,9 @@ done:
   sample: [installed /usr/local/sbin/activemq-watchdog, started activemq-watchdog.service]
 """
 
-import sys
 from typing import Any
 
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.program_archive import program_interpreter
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog.watchdog_installation import (
     WatchdogPaths,
@@ -77,7 +77,7 @@ def _install_or_remove_watchdog(parameters: dict[str, Any], check: bool) -> dict
     """Install or remove a broker's watchdog, and return the module's result."""
     paths = WatchdogPaths(parameters["instance"], parameters["directory"], parameters["units"], check)
     unit = parameters["unit"] if parameters["state"] == "present" else None
-    done = install_or_remove_watchdog(paths, sys.executable, unit)
+    done = install_or_remove_watchdog(paths, program_interpreter(), unit)
     return {"changed": bool(done), "done": done}
 
 

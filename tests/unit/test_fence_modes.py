@@ -146,7 +146,9 @@ def remove_fence(store: Path) -> str:
 def playbook_reports_change(output: str) -> bool:
     """Return whether the playbook unfence reports a change of the host for this output of the guard."""
     (condition,) = (
-        task["changed_when"] for task in yaml.safe_load(REMOVAL_TASKS.read_text()) if "changed_when" in task
+        task["changed_when"]
+        for task in yaml.safe_load(REMOVAL_TASKS.read_text())
+        if task.get("register") == "__activemq_fence_removal"
     )
     evaluate = Environment(autoescape=False).compile_expression(condition)  # noqa: S701 - no HTML
     return bool(evaluate(__activemq_fence_removal={"stdout": output, "stdout_lines": output.splitlines()}))

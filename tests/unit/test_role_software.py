@@ -252,3 +252,24 @@ def test_marker_of_new_store_is_read_again_while_nfs_client_remembers_its_absenc
     completed = run_tasks(tmp_path, [{**task, "delay": 0}], {})
     assert completed.returncode == 0, completed.stdout
     assert attempts.read_text() == "\n" * 3
+
+
+def test_removal_of_fence_stops_before_decision_if_guard_does_not_run(tmp_path: Path) -> None:
+    tasks = tasks_by_name("roles/broker/tasks/remove_fence.yml")
+    names = list(tasks)
+    check = names[1 : names.index("Decide which brokers must be stopped")]
+    variables = {
+        "__activemq_broker": {"store": "/srv/x", "user": "root", "instance": "missing", "pair": "orders-mq01"},
+        "__activemq_target": {"pairs": {"orders-mq01": ["localhost", "b"]}},
+    }
+    completed = run_tasks(
+        tmp_path, [tasks[name] for name in check], {**variables, "__activemq_shared_store_state": {"fenced": True}}
+    )
+    assert completed.returncode == 2
+    assert "localhost: the program /usr/local/sbin/missing-guard, which removes the fence, does not run: runuser: " in (
+        completed.stdout
+    )
+    completed = run_tasks(
+        tmp_path, [tasks[name] for name in check], {**variables, "__activemq_shared_store_state": {"fenced": False}}
+    )
+    assert completed.returncode == 0, completed.stdout

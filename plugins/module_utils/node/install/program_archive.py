@@ -3,8 +3,9 @@
 """Packs a module and all its imports as one uncompressed program file that the host's Python runs (PEP 441).
 
 The program is built on the host from the module sources that Ansible copied there, so no source exists twice. It runs
-with the Python interpreter that Ansible uses on the host. Ansible copies the imports of the main module, and the
-program contains the same files: its modules import one another relatively.
+with the Python interpreter that Ansible uses on the host, by the name that ``program_interpreter`` chooses. Ansible
+copies the imports of the main module, and the program contains the same files: its modules import one another
+relatively.
 """
 
 from __future__ import annotations
@@ -13,16 +14,27 @@ import ast
 import io
 import os
 import stat
+import sys
 import zipfile
 from importlib.util import find_spec
 from types import ModuleType
 
 PROGRAM_MODE = 0o755
 """The mode of an installed program, which the account of the broker runs."""
+SYSTEM_PYTHON = "/usr/bin/python3"
 _ROOT = __name__.rpartition(".install.")[0]
 """The name of the package ``node`` in this process: part of a collection, of the library, or of a program."""
 # A fixed time: the same modules give the same bytes.
 _FIXED_TIME = (2000, 1, 1, 0, 0, 0)
+
+
+def program_interpreter(executable: str = sys.executable, system_python: str = SYSTEM_PYTHON) -> str:
+    """Return the path of the interpreter for the first line of programs that stay installed on this host.
+
+    ``executable`` is the interpreter of this process. The result is ``system_python`` if that is the same interpreter.
+    An upgrade of the distribution removes a name such as python3.11, which Ansible prefers, and keeps python3.
+    """
+    return system_python if os.path.realpath(system_python) == os.path.realpath(executable) else executable
 
 
 def pack_program(main: ModuleType, python: str) -> bytes:
