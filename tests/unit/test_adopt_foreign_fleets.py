@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -246,16 +247,78 @@ class TestFleets:
         assert "beans/broker/services/masterConnector/@remoteURI" not in directions_by_path(adoption)
 
     def test_pair_with_one_database_becomes_shared_jdbc(self, tmp_path: Path) -> None:
-        bean = (
-            f'<bean {SPRING} id="pg" class="org.apache.commons.dbcp2.BasicDataSource">'
-            '<property name="driverClassName" value="org.postgresql.Driver"/><property name="url" '
-            'value="jdbc:postgresql://db/a"/><property name="username" value="u"/>'
-            '<property name="password" value="hush"/></bean>'
-        )
-        store = '<persistenceAdapter><jdbcPersistenceAdapter dataSource="#pg"/></persistenceAdapter>'
-        files = {host: document(store, bean, brokerName="x") for host in ("o-mq1-a", "o-mq1-b")}
-        adoption = adopt_and_compare(tmp_path, files, "5.18.3")
+        adoption = adopt_and_compare(tmp_path, jdbc_pair_files('<jdbcPersistenceAdapter dataSource="#pg"/>'), "5.18.3")
 
         assert adopted_variables(adoption)["ha"] == "shared-jdbc"
         assert "hush" not in str(adoption)
         assert directions_by_path(adoption)["beans/bean[@id='pg']"] == "rendered lacks"
+        assert "adopt left out" not in str(adoption.notes)
+
+    @pytest.mark.parametrize("import_element", ["", f'<import {SPRING} resource="jetty.xml"/>'])
+    @pytest.mark.parametrize("release", ["5.8.0", "5.18.3", "6.3.1"])
+    def test_jdbc_store_keeps_table_prefix_with_rendered_data_source(
+        self, import_element: str, release: str, tmp_path: Path
+    ) -> None:
+        store = (
+            '<jdbcPersistenceAdapter dataSource="#pg" createTablesOnStartup="false">'
+            '<statements><statements tablePrefix="PROD_"/></statements></jdbcPersistenceAdapter>'
+        )
+        adoption = adopt_and_compare(tmp_path, jdbc_pair_files(store, import_element), release)
+
+        for content in activemq_xml_by_host(adoption.fleet).values():
+            rendered = content.decode()
+            assert 'dataSource="#store"' in rendered
+            assert 'createTablesOnStartup="false"' in rendered
+            assert 'tablePrefix="PROD_"' in rendered
+            assert "pg" not in re.findall(r'(?:#|ref="|bean=")(\w+)', rendered)
+
+    def test_other_references_to_replaced_data_source_are_renamed(self, tmp_path: Path) -> None:
+        store = (
+            '<jdbcPersistenceAdapter dataSource="#pg">'
+            '<locker><transact-database-locker dataSource="#pg"/></locker></jdbcPersistenceAdapter>'
+        )
+        user = f'<bean {SPRING} id="audit" class="java.util.ArrayList"><constructor-arg><list><ref bean="pg"/></list>'
+        adoption = adopt_and_compare(tmp_path, jdbc_pair_files(store, f"{user}</constructor-arg></bean>"), "5.18.3")
+
+        rendered = activemq_xml_by_host(adoption.fleet)["o-mq1-a"].decode()
+        assert '<transact-database-locker dataSource="#store"/>' in rendered
+        assert '<ref bean="store"/>' in rendered
+
+    @pytest.mark.parametrize(
+        ("locker", "rendered_locker", "is_noted"),
+        [
+            ("", "<database-locker/>", True),
+            (
+                '<locker><database-locker lockAcquireSleepInterval="900"/></locker>',
+                '<database-locker lockAcquireSleepInterval="900"/>',
+                False,
+            ),
+            (
+                '<locker><lease-database-locker lockAcquireSleepInterval="9000"/></locker>',
+                '<lease-database-locker lockAcquireSleepInterval="9000"',
+                False,
+            ),
+        ],
+    )
+    def test_jdbc_pair_keeps_lock_of_original(
+        self, locker: str, rendered_locker: str, is_noted: bool, tmp_path: Path
+    ) -> None:
+        store = f'<jdbcPersistenceAdapter dataSource="#pg">{locker}</jdbcPersistenceAdapter>'
+        adoption = adopt_and_compare(tmp_path, jdbc_pair_files(store), "5.18.3")
+
+        rendered = activemq_xml_by_host(adoption.fleet)["o-mq1-a"].decode()
+        assert rendered.count("database-locker") == 1
+        assert rendered_locker in rendered
+        assert any("o-mq1-a, o-mq1-b: adopt keeps the lock" in note for note in adoption.notes) is is_noted
+
+
+def jdbc_pair_files(store: str, beans: str = "") -> dict[str, bytes]:
+    """Return the activemq.xml of both nodes of a pair with a JDBC store, whose data source is the bean ``pg``."""
+    bean = (
+        f'<bean {SPRING} id="pg" class="org.apache.commons.dbcp2.BasicDataSource">'
+        '<property name="driverClassName" value="org.postgresql.Driver"/><property name="url" '
+        'value="jdbc:postgresql://db/a"/><property name="username" value="u"/>'
+        '<property name="password" value="hush"/></bean>'
+    )
+    xml = document(f"<persistenceAdapter>{store}</persistenceAdapter>", bean + beans, brokerName="x")
+    return dict.fromkeys(("o-mq1-a", "o-mq1-b"), xml)

@@ -238,6 +238,12 @@ def test_adopt_refuses_error_of_rendered_file_without_element_to_omit(tmp_path: 
         adopt_with_findings(tmp_path, PLUGINS, findings_at_marks("X001", 'id="broker"'))
 
 
+def test_adopt_refuses_to_omit_store_that_causes_error_only_in_rendered_file(tmp_path: Path) -> None:
+    store = '<persistenceAdapter><jdbcPersistenceAdapter dataSource="#db"/></persistenceAdapter>'
+    with pytest.raises(InputError, match=f"{HOST}: adopt wrote nothing, .* the error X001"):
+        adopt_with_findings(tmp_path, store, findings_at_marks("X001", 'id="broker"', "jdbcPersistenceAdapter"))
+
+
 def count_calls(action: Callable[[], object]) -> int:
     """Return the number of function calls of an action, including calls of C functions."""
     count = 0

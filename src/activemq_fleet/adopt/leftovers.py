@@ -32,6 +32,7 @@ from activemq_fleet.adopt.secrets import (
     is_password_name,
 )
 from activemq_fleet.adopt.sources import AdoptedDocument
+from activemq_fleet.lint.bean_references import SPRING_REFERENCE_ATTRIBUTES
 from activemq_fleet.releases import Release
 from activemq_fleet.render.fragments import TOLD_APART_BY
 from activemq_fleet.schema import BEANS, CORE
@@ -67,7 +68,9 @@ def propose_attributes_and_fragments(
         proposal.replaced_elements, proposal.activemq_base_and_data_directories(document.host), document.release
     )
     fragments = []
-    for child in document.broker.children:
+    renamed_beans = proposal.renamed_beans.get(document.host, {})
+    for original_child in document.broker.children:
+        child = _with_renamed_references(original_child, renamed_beans)
         counterpart = next((other for other in broker.children if other.tag == child.tag), None)
         missing_part = (
             _remove_skipped(child, skipped)
@@ -92,7 +95,9 @@ def propose_attributes_and_fragments(
         if unmatched[child.equivalence_key]:
             unmatched[child.equivalence_key] -= 1
         else:
-            fragments.append(_fragment_entry(proposal, document, child, "beans"))
+            fragments.append(
+                _fragment_entry(proposal, document, _with_renamed_references(child, renamed_beans), "beans")
+            )
     if fragments:
         proposal[document.host].setdefault("xml_fragments", []).extend(fragments)
 
@@ -211,6 +216,22 @@ def _with_password_references(
         return replace(node, attributes=attributes, children=tuple(map(with_references, node.children)))
 
     return with_references(node)
+
+
+def _with_renamed_references(node: ComparedElement, new_ids: Mapping[str, str]) -> ComparedElement:
+    """Return an XML element whose references to renamed beans have the new ids; ``node`` itself without such ones."""
+    if not new_ids:
+        return node
+    changed = {
+        name: f"#{new_ids[value[1:]]}" if value.startswith("#") else new_ids[value]
+        for name, value in node.attributes.items()
+        if (value.startswith("#") and value[1:] in new_ids)
+        or (value in new_ids and (name in SPRING_REFERENCE_ATTRIBUTES.get(node.name, ()) or name.endswith("-ref")))
+    }
+    children = tuple(_with_renamed_references(child, new_ids) for child in node.children)
+    if not changed and all(child is other for child, other in zip(children, node.children, strict=True)):
+        return node
+    return replace(node, attributes={**node.attributes, **changed}, children=children)
 
 
 def _remove_skipped(node: ComparedElement, skipped: _SkippedParts) -> ComparedElement | None:

@@ -11,13 +11,13 @@ from activemq_fleet.adopt.compared_element import PLACEHOLDERS, ComparedElement
 from activemq_fleet.adopt.equal_meaning import expand_directory_placeholders
 from activemq_fleet.adopt.placeholders import placeholder_names
 from activemq_fleet.adopt.proposal import ProposedVariablesByHost
-from activemq_fleet.adopt.secrets import contains_clear_text_password
+from activemq_fleet.adopt.secrets import TextWithSecretLabels, contains_clear_text_password
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.errors import InputError
 from activemq_fleet.network.uri_parser import Uri, has_placeholder
 from activemq_fleet.node.host_paths import STORE_MARKER
 from activemq_fleet.profiles import NONE, PURE, SHARED_FILE, SHARED_JDBC
-from activemq_fleet.render.store_and_lock import default_guarded_broker_lock_intervals_ms
+from activemq_fleet.render.store_and_lock import JDBC_DATA_SOURCE_ID, default_guarded_broker_lock_intervals_ms
 
 # Paths at which operators usually mount shared storage.
 _SHARED_PATH = re.compile(r"^/(?:srv|mnt|nfs|net|shared|media|cluster)/|nfs|shared|gfs|san\b", re.IGNORECASE)
@@ -25,6 +25,13 @@ REPLICATION = "replication"
 _FENCED_PATH = "/data/fence/store"
 """The end of a KahaDB directory that is the link of a guard (``render.broker_paths.kahadb_directory_in_xml``)."""
 _KAHADB = ("kahaDB", "mKahaDB")
+_DATABASE_LOCKER = """<persistenceAdapter>
+  <jdbcPersistenceAdapter>
+    <locker>
+      <database-locker/>
+    </locker>
+  </jdbcPersistenceAdapter>
+</persistenceAdapter>"""
 _DEFAULT_BROKER_NAMES = ("", "localhost")
 _LOCK_INTERVAL_ATTRIBUTES = ("lockKeepAlivePeriod", "databaseLockedWaitDelay")
 
@@ -337,8 +344,38 @@ def _propose_jdbc(proposal: ProposedVariablesByHost, documents: Sequence[Adopted
         if not is_proposed:
             proposal[document.host].pop("jdbc", None)
             continue
-        proposal.exclude_elements_from_fragments(_jdbc_data_source_bean(document))
+        bean = _jdbc_data_source_bean(document)
+        proposal.exclude_elements_from_fragments(bean)
+        if bean is not None:
+            proposal.renamed_beans[document.host] = {bean.get("id"): JDBC_DATA_SOURCE_ID}
         _propose_lock(proposal, document, "lease-database-locker", 10_000, 5000)
+        if _uses_default_database_locker(document):
+            entry = {"xml": TextWithSecretLabels(_DATABASE_LOCKER)}
+            proposal[document.host].setdefault("xml_fragments", []).append(entry)
+    hosts = [document.host for document in documents if _uses_default_database_locker(document)]
+    if is_proposed and hosts:
+        proposal.add_note(
+            hosts,
+            "adopt keeps the lock of the original brokers, <database-locker>, in activemq_xml_fragments. A broker with "
+            "this lock and a broker with <lease-database-locker>, the default of activemq.fleet, do not exclude each "
+            "other. To change to the default later, stop the brokers on both nodes of the pair, remove <locker> from "
+            "activemq_xml_fragments, and run the playbook site for both nodes",
+        )
+
+
+def _uses_default_database_locker(document: AdoptedDocument) -> bool:
+    """Return whether a JDBC store configures no lock, so that it has ActiveMQ's default, a transaction on a row.
+
+    The lease that activemq.fleet renders does not lock this row, so that an old broker with the default lock would
+    become master while a new broker with the lease is master.
+    """
+    store = _store_element(document)
+    return (
+        store is not None
+        and store.find("locker") is None
+        and "locker" not in store.attributes
+        and store.get("useLock") != "false"
+    )
 
 
 def _propose_database(proposal: ProposedVariablesByHost, document: AdoptedDocument) -> bool:

@@ -39,6 +39,8 @@ class ProposedVariablesByHost:
     _added_notes: set[str] = field(default_factory=set)
     _urgent_count: int = 0
     replaced_elements: set[int] = field(default_factory=set)
+    renamed_beans: dict[str, dict[str, str]] = field(default_factory=dict)
+    """The ids of beans that a variable replaces by a bean with another id: new id by original id, by host."""
 
     @classmethod
     def from_documents(cls, documents: Sequence[AdoptedDocument], naming: Naming) -> ProposedVariablesByHost:

@@ -115,10 +115,15 @@ def _remove_cause(proposal: ProposedVariablesByHost, finding: Finding, findings_
 
 
 def _variants_without_one_variable(variables: Variables) -> Iterator[tuple[str, Variables]]:
-    """Yield the variables of a host without one fragment or broker attribute, with its name, for each."""
+    """Yield the variables of a host without one fragment or broker attribute, with its name, for each.
+
+    Fragments of the store are never left out, because the broker could then open another store without messages.
+    """
     fragments = variables.get("xml_fragments", [])
     for position, fragment in enumerate(fragments):
         first_line = fragment["xml"].text_with_secret_markers.lstrip().partition(">")[0]
+        if first_line.startswith("<persistenceAdapter"):
+            continue
         other_fragments = [*fragments[:position], *fragments[position + 1 :]]
         yield " ".join(f"{first_line}>".split()), {"xml_fragments": other_fragments}
     attributes = variables.get("broker_attributes", {})

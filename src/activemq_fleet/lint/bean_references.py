@@ -11,7 +11,7 @@ from activemq_fleet.lint.engine import rule
 from activemq_fleet.schema import BEANS, CORE
 
 _NAME_SEPARATORS = re.compile(r"[,;\s]+")
-_REFERENCE_ATTRIBUTES: Mapping[str, tuple[str, ...]] = MappingProxyType({
+SPRING_REFERENCE_ATTRIBUTES: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "property": ("ref",),
     "constructor-arg": ("ref",),
     "entry": ("key-ref", "value-ref"),
@@ -116,7 +116,7 @@ def _references(node: Element) -> Iterator[tuple[str, str]]:
             if value.startswith("#") and value[1:2] != "#" and value != _NULL_VALUE and node.literal_value(attribute):
                 yield attribute, value[1:]
     elif node.namespace == BEANS:
-        for attribute in _REFERENCE_ATTRIBUTES.get(node.name, ()):
+        for attribute in SPRING_REFERENCE_ATTRIBUTES.get(node.name, ()):
             names = node.literal_value(attribute) or ""
             # &name is the factory that creates the bean of this name.
             yield from ((attribute, name.lstrip("&")) for name in _NAME_SEPARATORS.split(names) if name)

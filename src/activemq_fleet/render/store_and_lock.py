@@ -13,6 +13,8 @@ from activemq_fleet.topology import Broker
 
 Attributes: TypeAlias = tuple[tuple[str, object], ...]
 
+JDBC_DATA_SOURCE_ID = "store"
+"""The id of the data source bean of ``activemq_jdbc``."""
 _FIXED_LEASE_MILLISECONDS = 5000  # ms
 # A release finds the dialect of a database by the name that the driver gives itself, and knows few: 5.7 to 5.11 take
 # today's PostgreSQL driver for an unknown one and cannot make their tables ("type blob does not exist").
@@ -66,7 +68,7 @@ def store_xml_element_with_lock(broker: Broker) -> StoreXmlElement:
         url = settings.jdbc.url if settings.jdbc else ""
         return StoreXmlElement(
             "jdbcPersistenceAdapter",
-            (("dataSource", "#store"), ("lockKeepAlivePeriod", keep_alive), *stop),
+            (("dataSource", f"#{JDBC_DATA_SOURCE_ID}"), ("lockKeepAlivePeriod", keep_alive), *stop),
             XmlElement("lease-database-locker", lease),
             _ADAPTERS.get(url.split(":")[1]) if url else None,
         )
