@@ -234,16 +234,29 @@ class TestFleets:
         assert not [path for path in directions_by_path(adoption) if "networkConnectors" in path]
         assert any("adopt keeps the XML of this bridge in activemq_xml_fragments" in note for note in adoption.notes)
 
-    def test_slave_of_pure_pair_keeps_uri_of_master(self, tmp_path: Path) -> None:
-        slave = '<services><masterConnector remoteURI="tcp://o-mq1-b:61616" userName="s" password="hush"/></services>'
-        files = {
-            "o-mq1-b": document(OPENWIRE, brokerName="m", waitForSlave="true"),
-            "o-mq1-a": document(slave + connectors_xml("tcp://0.0.0.0:61616"), brokerName="s"),
-        }
-        adoption = adopt_and_compare(tmp_path, files, "5.5.1")
+    @pytest.mark.parametrize("uri", ["tcp://o-mq1-b:61616", "failover:(nio://o-mq1-b:61616)", "tcp://10.0.0.7:61616"])
+    def test_slave_at_client_port_of_pure_master_gets_replication_port(self, uri: str, tmp_path: Path) -> None:
+        adoption = adopt_and_compare(tmp_path, pure_pair_files(uri), "5.5.1")
 
+        master = "10.0.0.7" if "10.0.0.7" in uri else "o-mq1-b"
         assert adopted_variables(adoption)["ha"] == "pure"
         assert adopted_variables(adoption)["master_node"] == "b"
+        slave = activemq_xml_by_host(adoption.fleet)["o-mq1-a"].decode()
+        assert re.findall("<masterConnector [^>]*>", slave) == [
+            f'<masterConnector remoteURI="nio://{master}:61618" userName="s"/>'
+        ]
+        assert 'uri="nio://0.0.0.0:61618"' in activemq_xml_by_host(adoption.fleet)["o-mq1-b"].decode()
+        assert any(
+            "o-mq1-a: the original slave connects to its master at port 61616" in note for note in adoption.notes
+        )
+
+    @pytest.mark.parametrize("uri", ["ssl://o-mq1-b:61616", "failover:(tcp://o-mq1-b:61616,tcp://o-mq1-c:61616)"])
+    def test_slave_keeps_uri_of_master_that_replication_connector_cannot_replace(
+        self, uri: str, tmp_path: Path
+    ) -> None:
+        adoption = adopt_and_compare(tmp_path, pure_pair_files(uri), "5.5.1")
+
+        assert adopted_variables(adoption)["ha"] == "pure"
         assert "beans/broker/services/masterConnector/@remoteURI" not in directions_by_path(adoption)
 
     def test_pair_with_one_database_becomes_shared_jdbc(self, tmp_path: Path) -> None:
@@ -310,6 +323,15 @@ class TestFleets:
         assert rendered.count("database-locker") == 1
         assert rendered_locker in rendered
         assert any("o-mq1-a, o-mq1-b: adopt keeps the lock" in note for note in adoption.notes) is is_noted
+
+
+def pure_pair_files(master_uri: str) -> dict[str, bytes]:
+    """Return the activemq.xml of the slave o-mq1-a and of its master, whose only connector is openwire at 61616."""
+    slave = f'<services><masterConnector remoteURI="{master_uri}" userName="s" password="hush"/></services>'
+    return {
+        "o-mq1-b": document(OPENWIRE, brokerName="m", waitForSlave="true"),
+        "o-mq1-a": document(slave + connectors_xml("tcp://0.0.0.0:61616"), brokerName="s"),
+    }
 
 
 def jdbc_pair_files(store: str, beans: str = "") -> dict[str, bytes]:

@@ -33,6 +33,7 @@ from activemq_fleet.adopt.secrets import (
 )
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.lint.bean_references import SPRING_REFERENCE_ATTRIBUTES
+from activemq_fleet.network.uri_parser import Uri
 from activemq_fleet.releases import Release
 from activemq_fleet.render.fragments import TOLD_APART_BY
 from activemq_fleet.schema import BEANS, CORE
@@ -71,6 +72,8 @@ def propose_attributes_and_fragments(
     renamed_beans = proposal.renamed_beans.get(document.host, {})
     for original_child in document.broker.children:
         child = _with_renamed_references(original_child, renamed_beans)
+        if document.host in proposal.slaves_at_client_connectors:
+            child = _without_uri_of_client_connector(proposal, document, child, broker)
         counterpart = next((other for other in broker.children if other.tag == child.tag), None)
         missing_part = (
             _remove_skipped(child, skipped)
@@ -158,6 +161,41 @@ def _propose_master_connector(proposal: ProposedVariablesByHost, document: Adopt
     services = ComparedElement(f"{{{CORE}}}services", {}, "", (node,))
     fragments = proposal[document.host].setdefault("xml_fragments", [])
     fragments.append(_fragment_entry(proposal, document, services, None))
+
+
+def _without_uri_of_client_connector(
+    proposal: ProposedVariablesByHost, document: AdoptedDocument, services: ComparedElement, rendered: ComparedElement
+) -> ComparedElement:
+    """Return the services of a pure slave, whose masterConnector has no ``remoteURI`` if the rendered one replaces it.
+
+    It is the URI of a connector that clients use, too. Add a note about the rendered port, by which migrate and the
+    watchdog recognize the slave. Another element, and an element with the URI of another host, is returned unchanged.
+    """
+    rendered_connector = rendered.find("services/masterConnector")
+    connector = next((child for child in services.children if child.name == "masterConnector"), None)
+    if services.name != "services" or connector is None or rendered_connector is None:
+        return services
+    original_uris, rendered_uris = (
+        Uri.parse(node.get("remoteURI")).transport_uris for node in (connector, rendered_connector)
+    )
+    if (
+        len(original_uris) != 1
+        or original_uris[0].scheme not in ("tcp", "nio")
+        or [uri.host for uri in original_uris] != [uri.host for uri in rendered_uris]
+    ):
+        return services
+    original_uri, rendered_uri = original_uris[0], rendered_uris[0]
+    proposal.add_note(
+        [document.host],
+        f"the original slave connects to its master at port {original_uri.port}, which clients use, too. The rendered "
+        f"slave connects to port {rendered_uri.port} of {rendered_uri.host}, by which the playbook migrate and the "
+        "watchdog recognize the slave. Make sure that no firewall blocks this port between the two hosts, and that no "
+        "other program uses it. activemq_replication_port sets another port",
+        is_urgent=True,
+    )
+    attributes = {name: value for name, value in connector.attributes.items() if name != "remoteURI"}
+    changed = replace(connector, attributes=attributes)
+    return replace(services, children=tuple(changed if child is connector else child for child in services.children))
 
 
 def _fragment_entry(

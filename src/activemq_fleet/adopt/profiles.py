@@ -134,6 +134,7 @@ def _propose_pure(proposal: ProposedVariablesByHost, documents: Sequence[Adopted
         if not connector.get("uri").partition("?")[0].endswith(f":{master_address[1]}"):
             continue
         if not is_replication_connector and not _is_used_only_by_slaves(connector):
+            proposal.slaves_at_client_connectors.add(slave.host)
             continue
         if not is_replication_connector:  # A fragment can change a connector that has the name of the rendered one.
             proposal.exclude_elements_from_fragments(connector)

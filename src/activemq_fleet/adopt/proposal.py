@@ -41,6 +41,8 @@ class ProposedVariablesByHost:
     replaced_elements: set[int] = field(default_factory=set)
     renamed_beans: dict[str, dict[str, str]] = field(default_factory=dict)
     """The ids of beans that a variable replaces by a bean with another id: new id by original id, by host."""
+    slaves_at_client_connectors: set[str] = field(default_factory=set)
+    """The hosts of pure slaves that connect to a connector of their master that clients use, too."""
 
     @classmethod
     def from_documents(cls, documents: Sequence[AdoptedDocument], naming: Naming) -> ProposedVariablesByHost:
