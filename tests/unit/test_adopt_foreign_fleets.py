@@ -250,6 +250,20 @@ class TestFleets:
             "o-mq1-a: the original slave connects to its master at port 61616" in note for note in adoption.notes
         )
 
+    def test_only_openwire_connector_of_pure_master_stays_connector_of_clients(self, tmp_path: Path) -> None:
+        files = {
+            host: content.replace(b"openwire", b"main")
+            for host, content in pure_pair_files("tcp://o-mq1-b:61616").items()
+        }
+        adoption = adopt_and_compare(tmp_path, files, "5.5.1")
+
+        master = activemq_xml_by_host(adoption.fleet)["o-mq1-b"].decode()
+        assert re.findall('<transportConnector name="([a-z]+)" uri="[a-z]+:[^"]*:([0-9]+)', master) == [
+            ("main", "61616"),
+            ("replication", "61618"),
+        ]
+        assert "replication_port" not in adopted_variables(adoption)
+
     @pytest.mark.parametrize("uri", ["ssl://o-mq1-b:61616", "failover:(tcp://o-mq1-b:61616,tcp://o-mq1-c:61616)"])
     def test_slave_keeps_uri_of_master_that_replication_connector_cannot_replace(
         self, uri: str, tmp_path: Path

@@ -16,6 +16,7 @@ from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.errors import InputError
 from activemq_fleet.network.uri_parser import Uri, has_placeholder
 from activemq_fleet.node.host_paths import STORE_MARKER
+from activemq_fleet.node.protocols import protocol_name_of_scheme
 from activemq_fleet.profiles import NONE, PURE, SHARED_FILE, SHARED_JDBC
 from activemq_fleet.render.store_and_lock import JDBC_DATA_SOURCE_ID, default_guarded_broker_lock_intervals_ms
 
@@ -129,11 +130,12 @@ def _propose_pure(proposal: ProposedVariablesByHost, documents: Sequence[Adopted
     master_address = pure_master_address(slave)
     if master_address is None:
         return
-    for connector in master.broker.find_all("transportConnectors/transportConnector"):
+    connectors = master.broker.find_all("transportConnectors/transportConnector")
+    for connector in connectors:
         is_replication_connector = connector.get("name") == REPLICATION
         if not connector.get("uri").partition("?")[0].endswith(f":{master_address[1]}"):
             continue
-        if not is_replication_connector and not _is_used_only_by_slaves(connector):
+        if not is_replication_connector and not _is_used_only_by_slaves(connector, connectors):
             proposal.slaves_at_client_connectors.add(slave.host)
             continue
         if not is_replication_connector:  # A fragment can change a connector that has the name of the rendered one.
@@ -142,9 +144,16 @@ def _propose_pure(proposal: ProposedVariablesByHost, documents: Sequence[Adopted
             proposal.propose_value_if_valid(document.host, "replication_port", master_address[1])
 
 
-def _is_used_only_by_slaves(connector: ComparedElement) -> bool:
-    """Return whether only slaves of pairs use a transportConnector, and no clients do."""
-    return "discoveryUri" not in connector.attributes and connector.get("name") not in ("openwire", "default")
+def _is_used_only_by_slaves(connector: ComparedElement, connectors: Sequence[ComparedElement]) -> bool:
+    """Return whether only slaves of pairs use one of a broker's transportConnectors, and no clients do.
+
+    Clients use the only OpenWire connector of a broker, whatever its name is.
+    """
+    openwire_connectors = [
+        other for other in connectors if protocol_name_of_scheme(other.get("uri").partition(":")[0]) == "openwire"
+    ]
+    is_named_for_clients = "discoveryUri" in connector.attributes or connector.get("name") in ("openwire", "default")
+    return len(openwire_connectors) > 1 and not is_named_for_clients
 
 
 def _store_element(document: AdoptedDocument) -> ComparedElement | None:
