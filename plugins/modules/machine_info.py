@@ -278,6 +278,14 @@ home_processes:
   version_added: 0.2.0
   elements: int
   returned: always
+replaced_brokers:
+  description:
+    - The running brokers that the broker replaces, each with C(pid), C(base) and C(service). They are brokers of other
+      directories in the unit of the broker, and a broker that runs in O(home) itself, as before an adoption.
+  type: list
+  version_added: 0.2.0
+  elements: dict
+  returned: always
 interfaces:
   description: The network interfaces that are up.
   type: list

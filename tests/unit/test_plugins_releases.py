@@ -222,6 +222,7 @@ def test_machine_facts_include_releases_and_processes_of_home(tmp_path: Path) ->
     with (home / "lib/activemq-broker-5.18.6.jar").open():
         facts = machine_info.gather_machine_facts(parameters)
         assert facts["home_processes"] == pids_with_open_files_below(str(home)) != []
+        assert facts["replaced_brokers"] == []
     assert (facts["home_exists"], facts["home_releases"], facts["pid"]) == (True, ["5.18.3"], None)
     facts = machine_info.gather_machine_facts({**parameters, "home": str(tmp_path / "none")})
     assert (facts["home_exists"], facts["home_releases"], facts["home_processes"]) == (False, [], [])

@@ -161,6 +161,40 @@ def test_port_of_broker_from_same_release_directory_is_warning_in_check_mode_onl
     assert facts_without_manual_broker_ports_and_warning(remaining_facts, broker) == (remaining_facts, "")
 
 
+@pytest.mark.parametrize(
+    ("service", "fix"),
+    [
+        (
+            "amq.service",
+            "Stop and disable the service of this broker: run `systemctl disable --now amq.service`, and the same for "
+            "amq-watchdog.service if it exists",
+        ),
+        (None, "Stop it with /opt/activemq/bin/activemq stop, and disable its service if it has one"),
+    ],
+)
+def test_running_standby_that_is_replaced_is_refused_without_its_ports(service: str | None, fix: str) -> None:
+    old_standby = {"pid": 402, "base": "/opt/activemq", "service": service}
+    facts = MachineFacts.from_machine_info_result({"replaced_brokers": [old_standby], "home_processes": [402]})
+    message = "the broker of the directory /opt/activemq, which the playbook replaces, still runs (pid 402)"
+    assert blocking_lines({B: facts}) == [f"V062 {B}: {message}. {fix}"]
+    assert blocking_lines({B: facts}, service="none") == []
+
+    remaining_facts, warning = facts_without_manual_broker_ports_and_warning(facts, facts_by_host()[B])
+    assert blocking_lines({B: remaining_facts}) == []
+    assert warning.startswith(f"{B}: {message}. Stop it, and disable its service")
+
+
+def test_replaced_broker_on_port_is_refused_once_and_warning_in_check_mode() -> None:
+    java = {**PYTHON, "port": 61616, "program": "java", "service": "amq.service"}
+    old_broker = {"pid": 402, "base": "/opt/old", "service": "amq.service"}
+    facts = MachineFacts.from_machine_info_result({"taken_ports": [java], "replaced_brokers": [old_broker]})
+    (line,) = blocking_lines({A: facts})
+    assert "port 61616 of the broker's listener openwire is in use by java" in line
+    remaining_facts, warning = facts_without_manual_broker_ports_and_warning(facts, facts_by_host()[A])
+    assert remaining_facts == MachineFacts()
+    assert "uses these ports of the new broker: 61616" in warning
+
+
 def test_host_without_root_rights_is_refused() -> None:
     facts = {A: MachineFacts(is_root=True), B: MachineFacts.from_machine_info_result({"is_root": False})}
     assert blocking_lines(facts) == [

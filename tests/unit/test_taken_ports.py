@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.node.process.proc import Process, read_process
-from activemq_fleet.node.process.taken_ports import taken_ports
+from activemq_fleet.node.process.taken_ports import brokers_to_replace, taken_ports
 
 BASE = "-Dactivemq.base="
 # The port is below those that Linux assigns automatically (32768 and above), so that no other test gets it on
@@ -102,3 +102,43 @@ def test_taken_port_names_service_of_broker_only(
     with listening_process("127.0.0.1", option) as (_process, port):
         (taken,) = taken_ports([("0.0.0.0", port)], None, "activemq.service", "/base")
     assert taken["service"] == service
+
+
+@pytest.mark.parametrize(
+    ("path", "command", "is_in_unit", "expected_service"),
+    [
+        ("home", "start", False, "amq.service"),
+        ("link", "start", False, "amq.service"),
+        ("../home", "start", False, "amq.service"),
+        ("other", "start", True, "activemq.service"),
+        ("other", "start", False, None),
+        ("home", "stop", False, None),
+        ("activemq", "start", True, None),
+    ],
+)
+def test_running_broker_of_unit_or_home_with_other_base_is_replaced(
+    path: str,
+    command: str,
+    is_in_unit: bool,
+    expected_service: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        "activemq_fleet.node.process.taken_ports.is_in_systemd_unit",
+        lambda _pid, unit: is_in_unit and unit == "activemq.service",
+    )
+    monkeypatch.setattr("activemq_fleet.node.process.taken_ports.service_of_main_process", lambda _pid: "amq.service")
+    home, root = tmp_path / "home", str(tmp_path)
+    home.mkdir()
+    (tmp_path / "link").symlink_to(home)
+    directory = os.path.relpath(home, os.getcwd()) if path.startswith("..") else f"{root}/{path}"
+    with listening_process("127.0.0.1", f"{BASE}{directory}", command) as (process, _port):
+        brokers = brokers_to_replace(f"{root}/activemq", str(home), [process.pid])
+    expected = {"pid": process.pid, "base": f"{root}/{'home' if path.startswith('..') else path}"}
+    assert brokers == ([{**expected, "service": expected_service}] if expected_service else [])
+
+
+def test_process_without_open_files_of_home_is_not_replaced(tmp_path: Path) -> None:
+    with listening_process("127.0.0.1", f"{BASE}{tmp_path}", "start"):
+        assert brokers_to_replace("/base/activemq", str(tmp_path), []) == []

@@ -136,9 +136,10 @@ def java_missing_or_unusable(host: HostView) -> Iterator[Problem]:
 
 @rule("V062", "error", scope="host")
 def broker_port_in_use(host: HostView) -> Iterator[Problem]:
-    """Another process listens on a port of the broker.
+    """Another process listens on a port of the broker, or the broker that it replaces still runs.
 
-    Why: the active broker cannot open the port and stops. On a standby the fault shows only at the failover.
+    Why: the active broker cannot open the port and stops. On a standby the fault shows only at the failover. A replaced
+        broker that still runs, such as a standby from before an adoption, acquires the lock of the store at a failover.
     Fix: stop the process that the message names, or change the variable that sets the port. Disable the service of a
         broker that the playbook replaces: it would start at the next boot with the same ports and store.
     Cannot see: ports that a process opens later.
@@ -148,6 +149,10 @@ def broker_port_in_use(host: HostView) -> Iterator[Problem]:
 
         broker: {listeners: [{name: stomp, address: 0.0.0.0, port: 61613, variable: activemq_connectors}]}
         facts: {taken_ports: [{port: 61613, pid: 402, program: python3}]}
+
+    Fires on 5.18.3::
+
+        facts: {replaced_brokers: [{pid: 402, base: /opt/activemq, service: activemq.service}]}
 
     Silent on 5.18.3::
 
@@ -159,12 +164,10 @@ def broker_port_in_use(host: HostView) -> Iterator[Problem]:
         listener = listeners.get(taken_port.port)
         if listener is not None and host.broker.service == "systemd":
             fix = f"stop the process that uses port {taken_port.port}, or set another port in {listener.variable}"
-            service = taken_port.service
-            if service is not None and service != host.broker.unit_name:
-                watchdog = f"{watchdog_service_name(service[: -len('.service')])}.service"
+            if taken_port.service is not None and taken_port.service != host.broker.unit_name:
                 fix = (
-                    f"stop and disable the service of this broker: run `systemctl disable --now {service}`, and the "
-                    f"same for {watchdog} if it exists. If this broker stays, set another port in {listener.variable}"
+                    f"{_fix_that_disables(taken_port.service)}. If this broker stays, set another port in "
+                    f"{listener.variable}"
                 )
             elif taken_port.pid in host.facts.home_processes:
                 fix = (
@@ -176,6 +179,23 @@ def broker_port_in_use(host: HostView) -> Iterator[Problem]:
                 f"{taken_port.port_holder_text}",
                 fix=fix,
             )
+    pids_on_ports = [taken_port.pid for taken_port in host.facts.taken_ports if taken_port.port in listeners]
+    for replaced in host.facts.replaced_brokers:
+        if replaced.pid not in pids_on_ports and host.broker.service == "systemd":
+            fix = f"stop it with {replaced.base}/bin/activemq stop, and disable its service if it has one"
+            yield Problem(
+                f"the broker of the directory {replaced.base}, which the playbook replaces, still runs (pid "
+                f"{replaced.pid})",
+                fix=_fix_that_disables(replaced.service) if replaced.service else fix,
+            )
+
+
+def _fix_that_disables(service: str) -> str:
+    watchdog = f"{watchdog_service_name(service[: -len('.service')])}.service"
+    return (
+        f"stop and disable the service of this broker: run `systemctl disable --now {service}`, and the same for "
+        f"{watchdog} if it exists"
+    )
 
 
 @rule("V063", "error", scope="host")

@@ -73,23 +73,34 @@ def host_rule_findings(request: OperationDecisionRequest) -> Decision:
 def facts_without_manual_broker_ports_and_warning(
     host_facts: MachineFacts, broker: BrokerFacts
 ) -> tuple[MachineFacts, str]:
-    """Return (facts, warning): a host's facts without ports of a manually started broker, and a warning about them.
+    """Return (facts, warning): a host's facts without the broker that the playbook replaces, and a warning about it.
 
-    The broker runs from ``activemq_home``. The warning is "" if there are no such ports. With --check, the broker
-    that an adopted inventory describes may run until the playbook starts its successor.
+    The old broker runs from ``activemq_home``, or in the unit of the new one, and may use its ports. The warning is ""
+    without an old broker. With --check, the broker that an adopted inventory describes may run until the playbook
+    starts its successor.
     """
+    replaced_pids = [replaced.pid for replaced in host_facts.replaced_brokers]
     manual_broker_ports = [
-        taken_port for taken_port in host_facts.taken_ports if taken_port.pid in host_facts.home_processes
+        taken_port
+        for taken_port in host_facts.taken_ports
+        if taken_port.pid in host_facts.home_processes or taken_port.pid in replaced_pids
     ]
-    if not manual_broker_ports:
+    if not manual_broker_ports and not replaced_pids:
         return host_facts, ""
-    ports = ", ".join(str(taken_port.port) for taken_port in manual_broker_ports)
     other_ports = tuple(taken_port for taken_port in host_facts.taken_ports if taken_port not in manual_broker_ports)
-    return replace(host_facts, taken_ports=other_ports), (
-        f"{broker.host}: a broker that runs from {broker.home} (pid {manual_broker_ports[0].pid}) uses these ports of "
-        f"the new broker: {ports}. Stop it, and disable its service if that is not {broker.unit_name}, before you run "
-        "the playbook without --check"
-    )
+    stop = f"Stop it, and disable its service if that is not {broker.unit_name}, before you run the playbook without "
+    if manual_broker_ports:
+        ports = ", ".join(str(taken_port.port) for taken_port in manual_broker_ports)
+        text = (
+            f"{broker.host}: a broker that runs from {broker.home} (pid {manual_broker_ports[0].pid}) uses these ports "
+            f"of the new broker: {ports}"
+        )
+    else:
+        text = (
+            f"{broker.host}: the broker of the directory {host_facts.replaced_brokers[0].base}, which the playbook "
+            f"replaces, still runs (pid {replaced_pids[0]})"
+        )
+    return replace(host_facts, taken_ports=other_ports, replaced_brokers=()), f"{text}. {stop}--check"
 
 
 @register_operation("reachability")

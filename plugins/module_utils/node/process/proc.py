@@ -141,6 +141,12 @@ def activemq_bases_in_command(pid: int) -> list[str]:
     return [word[len(BASE) :] for word in words if word.startswith(BASE)]
 
 
+def is_process_of_running_broker(pid: int) -> bool:
+    """Return whether a process runs a broker: not a control command such as stop or query, and not a guard."""
+    process = read_process(pid)
+    return process is not None and "start" in process.command and not _is_guard(process)
+
+
 def _is_guard(process: Process) -> bool:
     """Return whether a process is the guard of a broker, whose arguments end with the broker's own command line."""
     return "--" in process.command

@@ -1,9 +1,10 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the processes that keep a broker from listening on its ports."""
+"""Finds the processes that prevent the start of a broker: those on its ports, and brokers that it replaces."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from .proc import (
     Process,
     activemq_bases_in_command,
     is_in_systemd_unit,
+    is_process_of_running_broker,
+    process_ids,
     read_proc_file,
     service_of_main_process,
     uid_of_process,
@@ -63,6 +66,39 @@ def _is_socket_of_broker(
         )
     # Only root can read which process has a socket open; other accounts can read only its owner.
     return broker is not None and uid_of_process(broker.pid) == listening_socket.uid
+
+
+def brokers_to_replace(base: str, home: str, home_processes: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the running brokers that the broker of the directory ``base`` replaces.
+
+    They are the brokers of other directories in the systemd unit that is named after ``base``, and the broker that runs
+    in the release directory ``home`` itself, as before an adoption. A standby among them listens on no port.
+    ``home_processes`` are the pids of processes that have files of ``home`` open. Each result has ``pid``, ``base`` and
+    ``service``, the systemd service of the process or None.
+    """
+    unit, home_path = f"{os.path.basename(base)}.service", os.path.realpath(home)
+    brokers = []
+    for pid in process_ids():
+        directories = _absolute_paths(pid, activemq_bases_in_command(pid))
+        if not directories or base in directories or not is_process_of_running_broker(pid):
+            continue
+        is_in_unit = is_in_systemd_unit(pid, unit)
+        if is_in_unit or (pid in home_processes and home_path in map(os.path.realpath, directories)):
+            service = unit if is_in_unit else service_of_main_process(pid)
+            brokers.append({"pid": pid, "base": directories[0], "service": service})
+    return brokers
+
+
+def _absolute_paths(pid: int, paths: Sequence[str]) -> list[str]:
+    """Return the absolute paths of ``paths``, which can be relative to the current directory of a process.
+
+    The service wrapper of ActiveMQ starts a broker with relative paths.
+    """
+    try:
+        current_directory = os.readlink(f"/proc/{pid}/cwd")
+    except OSError:  # the process has ended or is hidden
+        current_directory = "/"
+    return [os.path.normpath(os.path.join(current_directory, path)) for path in paths]
 
 
 def _has_other_base(pid: int, base: str) -> bool:

@@ -50,6 +50,7 @@ _CHECK_BY_ANNOTATION: Mapping[str, Callable[[Any], bool]] = {
     "Mapping[str, int]": _mapping_check(_is_whole_number),
     "Mapping[str, Any]": _mapping_check(lambda _unused: True),
     "tuple[TakenPort, ...]": _sequence_check(lambda value: isinstance(value, Mapping)),
+    "tuple[ReplacedBroker, ...]": _sequence_check(lambda value: isinstance(value, Mapping)),
 }
 """The check of a field's values, by the annotation of the field without ``| None``."""
 
@@ -74,12 +75,25 @@ class TakenPort:
         return describe_port_holder(self.pid, self.program)
 
 
+@dataclass(frozen=True)
+class ReplacedBroker:
+    """A running broker that the broker of the inventory replaces: its process, directory and systemd service."""
+
+    pid: int
+    base: str
+    service: str | None = None
+    """None for a broker that was started by hand or by an init script."""
+
+
 def describe_port_holder(pid: int | None, program: str | None) -> str:
     """Describe the process that holds a taken port: its program and pid, or "another process" if it is not visible."""
     return "another process" if pid is None else f"{program or 'a process'}, pid {pid}"
 
 
-_MEMBER_CLASSES: Mapping[str, type[Any]] = {"tuple[TakenPort, ...]": TakenPort}
+_MEMBER_CLASSES: Mapping[str, type[Any]] = {
+    "tuple[TakenPort, ...]": TakenPort,
+    "tuple[ReplacedBroker, ...]": ReplacedBroker,
+}
 """The dataclass of a field's members, by the annotation of the field, where they are returned as mappings."""
 
 
@@ -235,6 +249,8 @@ class MachineFacts:
     """The releases of the brokers' jars in that directory."""
     home_processes: tuple[int, ...] = ()
     """The processes that have files of that directory open."""
+    replaced_brokers: tuple[ReplacedBroker, ...] = ()
+    """The running brokers that the broker replaces, such as the one before an adoption."""
 
     @classmethod
     def from_machine_info_result(cls, returned: Mapping[str, Any]) -> MachineFacts:

@@ -26,7 +26,7 @@ from ..install.release_tree import releases_in_home
 from ..masking import mask_and_shorten
 from ..printable import escape_unprintable
 from ..process.proc import boot_id, find_broker_process, process_ids, uid_of_process
-from ..process.taken_ports import taken_ports
+from ..process.taken_ports import brokers_to_replace, taken_ports
 from ..text_lines import split_lines
 from .broker_health import running_release
 from .host_names import unresolvable_host_names
@@ -106,6 +106,7 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
         mount = mount_of(directory, file.read()) if directory else None
     process = find_broker_process(parameters["base"])
     java = java_feature_release(parameters["java"])
+    home_processes = pids_with_open_files_below(parameters["home"])
     return {
         "is_root": os.geteuid() == 0,
         "java": java,
@@ -137,7 +138,8 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "has_home_link_conflict": bool(home_link) and os.path.lexists(home_link) and not os.path.islink(home_link),
         "home_exists": os.path.lexists(parameters["home"]),
         "home_releases": releases_in_home(parameters["home"]),
-        "home_processes": pids_with_open_files_below(parameters["home"]),
+        "home_processes": home_processes,
+        "replaced_brokers": brokers_to_replace(parameters["base"], parameters["home"], home_processes),
         "interfaces": active_interfaces(),
         "cloud": cloud_provider(),
         "pair": _deployed_pair(parameters["base"]),
