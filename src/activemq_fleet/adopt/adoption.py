@@ -72,7 +72,7 @@ class AdoptedInventory:
     It has notes for the operator. ``files`` are the inventory's files by path, ``differences`` the deviations of the
     rendered documents from the originals, ``notes`` remarks for the operator. ``secrets`` maps each file below
     ``.secrets`` of the inventory to a description of its password. ``files_read`` are the paths of all files that were
-    read, by host.
+    read, by host. ``services`` are the names of the services in the unit files that were read.
     """
 
     files: dict[str, bytes]
@@ -81,6 +81,7 @@ class AdoptedInventory:
     notes: tuple[str, ...]
     secrets: dict[str, str]
     files_read: dict[str, tuple[str, ...]]
+    services: tuple[str, ...] = ()
 
 
 def adopt_files(
@@ -210,6 +211,7 @@ def adopt_documents(
             **{document.host: document.files_read for document in proposal.documents},
             **{file.host: file.files_read for file in agents if file.host in proposal.agents},
         },
+        services=companion_file_variables.services_of_adopted_brokers(proposal.documents),
     )
 
 

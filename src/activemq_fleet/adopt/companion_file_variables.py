@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 from activemq_fleet.adopt.compared_element import is_console_import
 from activemq_fleet.adopt.proposal import ProposedVariablesByHost
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.node.masking import is_secret_name
+from activemq_fleet.node.process.service_names import watchdog_service_name
 from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.render.java_command import java_options
 from activemq_fleet.topology import Fleet
@@ -32,6 +34,7 @@ _OPTION_WITHOUT_SECRET = re.compile(
 )
 _ASSIGNMENT = re.compile(r"^([A-Z_]+)=(.*)$", re.MULTILINE)
 _USER = re.compile(r"^User=(\S+)$", re.MULTILINE)
+_BROKER_START = re.compile(r"^ExecStart=.*activemq", re.MULTILINE)
 _CONSOLE_PATTERNS = {
     "console_port": re.compile(
         r'name="port"\s+value="(\d+)"|<\w*[cC]onnector[^<>]*\sport="(\d+)"|^jetty\.http\.port=(\d+)$', re.MULTILINE
@@ -66,6 +69,20 @@ def propose_heap_and_user(proposal: ProposedVariablesByHost) -> None:
         user = _USER.search(_first_companion_text(document, ("systemd/",)))
         if user:
             proposal.propose_value_if_valid(document.host, "user", user[1])
+
+
+def services_of_adopted_brokers(documents: Iterable[AdoptedDocument]) -> tuple[str, ...]:
+    """Return the sorted names of the services that start the existing brokers, such as ``amq-broker``.
+
+    They are those of the unit files that were read. The result is empty if none was read.
+    """
+    names = {
+        Path(path).stem
+        for document in documents
+        for path, text in document.other_files.items()
+        if path.startswith("systemd/") and _BROKER_START.search(text)
+    }
+    return tuple(sorted(names - {watchdog_service_name(name) for name in names}))
 
 
 def propose_console(proposal: ProposedVariablesByHost) -> None:

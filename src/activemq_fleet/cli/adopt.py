@@ -130,7 +130,11 @@ def adopt_command(
     replace_directory_files(output, adopted.files, check_target=_check_inventory_directory)
     if form == "json":
         print_escaped(json.dumps([asdict(difference) for difference in adopted.differences], indent=2))
-        for line in (*_note_and_secret_lines(output, adopted), *_read_file_lines(adopted), *_next_step_lines(output)):
+        for line in (
+            *_note_and_secret_lines(output, adopted),
+            *_read_file_lines(adopted),
+            *_next_step_lines(output, adopted),
+        ):
             print_escaped(line, err=True)
     else:
         print_escaped("\n".join(_report_lines(output, adopted)))
@@ -170,22 +174,39 @@ def _report_lines(output: Path, adopted: AdoptedInventory) -> Iterator[str]:
     yield from _note_and_secret_lines(output, adopted)
     yield from difference_report_lines(adopted)
     yield from _read_file_lines(adopted)
-    yield from _next_step_lines(output)
+    yield from _next_step_lines(output, adopted)
 
 
-def _next_step_lines(output: Path) -> Iterator[str]:
+def _next_step_lines(output: Path, adopted: AdoptedInventory) -> Iterator[str]:
     """Yield the steps from the inventory to brokers that run with it."""
     site = shlex.join(["ansible-playbook", "-i", str(output), "activemq.fleet.site"])
+    pure_pairs = [name for name, pair in adopted.fleet.pairs_by_name.items() if pair.ha_profile.needs_resync]
+    services = adopted.services or ("activemq",)
     yield "Next:"
     yield f"  1. Follow the notes, and set the values of your hosts in {output}/group_vars/all.yml"
     yield f"  2. {activemq_fleet_command_with_arguments('check', '-i', output)}"
     yield f"  3. {site} --check --diff  # shows what would be written, and changes nothing"
-    yield "  4. On each host, keep a copy of the unit activemq.service: the playbook replaces it. Stop the old broker:"
-    yield "     systemctl disable --now activemq  # the downtime begins"
+    yield "  4. On each host, keep a copy of the unit activemq.service: the playbook replaces it. Drop-ins also apply"
+    yield "     to the new unit: move /etc/systemd/system/activemq.service.d away if it exists. Stop the old broker:"
+    for service in services:
+        yield f"     systemctl disable --now {service}  # the downtime begins"
+    if pure_pairs:
+        yield f"     Pure pairs ({', '.join(pure_pairs)}): stop the old slave first, then the old master. Otherwise the"
+        yield "     slave becomes master, and the stores of the two nodes differ."
     yield "     To return to the old broker after step 5, remove the new units (systemctl stop activemq-watchdog"
-    yield "     activemq; systemctl disable activemq-watchdog activemq), restore the copy, and start the old unit"
-    yield "     (systemctl daemon-reload; systemctl enable --now activemq)."
-    yield f"  5. {site}  # starts new brokers with the same ports and stores; the downtime ends"
+    yield "     activemq; systemctl disable activemq-watchdog; systemctl disable activemq;"
+    yield "     rm -f /etc/systemd/system/activemq.service /etc/systemd/system/activemq-watchdog.service),"
+    yield "     restore the drop-ins and, if the unit was in /etc/systemd/system, the copy, and start the old unit"
+    yield f"     (systemctl daemon-reload; systemctl enable --now {' or '.join(services)})."
+    if pure_pairs:
+        resync = shlex.join(["ansible-playbook", "-i", str(output), "activemq.fleet.resync", "-e"])
+        yield f"  5. {site}  # starts new brokers with the same ports and stores, except pure pairs"
+        for pair in pure_pairs:
+            yield f"     {resync} activemq_target={pair}  # starts this pair; the downtime ends"
+        yield "     If resync cannot determine which store is newer, the old log of each node (such as"
+        yield "     /opt/activemq/data/activemq.log) shows which node served last: add -e activemq_resync_from=HOST."
+    else:
+        yield f"  5. {site}  # starts new brokers with the same ports and stores; the downtime ends"
     yield f"  6. {activemq_fleet_command_with_arguments('status', '-i', output)}"
 
 

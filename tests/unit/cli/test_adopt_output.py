@@ -12,8 +12,9 @@ import yaml
 
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.site_refusals import site_playbook_refusal_findings
-from tests.unit.adopt_files import document
+from tests.unit.adopt_files import activemq_xml_by_host, document, write_files
 from tests.unit.adopt_runs import HANDWRITTEN, run_adopt
+from tests.unit.fleets import fleet
 
 pytestmark = pytest.mark.usefixtures("schemas_unavailable")
 LINES_IN_ORDER = (
@@ -132,7 +133,7 @@ def test_adopt_output_ends_with_steps_until_deployment(handwritten_file: Path, t
 
     lines = capsys.readouterr().out.splitlines()
     steps = lines[lines.index("Next:") + 1 :]
-    stop, *rollback_steps = (step for step in steps if step.startswith("     "))
+    drop_ins, stop, *rollback_steps = (step for step in steps if step.startswith("     "))
     steps = [step for step in steps if not step.startswith("     ")]
     assert [step.split()[0] for step in steps] == ["1.", "2.", "3.", "4.", "5.", "6."]
     assert steps[0].endswith(f"{inventory}/group_vars/all.yml")
@@ -144,10 +145,50 @@ def test_adopt_output_ends_with_steps_until_deployment(handwritten_file: Path, t
         site,
         ["activemq-fleet", "status", "-i", inventory],
     ]
+    assert "move /etc/systemd/system/activemq.service.d away" in drop_ins
     assert "disable --now activemq" in stop
     rollback = " ".join(" ".join(rollback_steps).split())
     assert rollback.startswith("To return to the old broker after step 5, remove the new units")
-    assert "restore the copy, and start the old unit (systemctl daemon-reload; systemctl enable --now" in rollback
+    assert "rm -f /etc/systemd/system/activemq.service /etc/systemd/system/activemq-watchdog.service" in rollback
+    assert rollback.endswith(
+        "the copy, and start the old unit (systemctl daemon-reload; systemctl enable --now activemq)."
+    )
+
+
+def test_adopt_steps_name_service_of_unit_file_that_was_read(tmp_path: Path, capsys: Any) -> None:
+    for name, text in {
+        "conf/activemq.xml": document("").decode(),
+        "systemd/amq-broker.service": "[Service]\nExecStart=/opt/activemq/bin/activemq start\n",
+        "systemd/amq-broker-watchdog.service": "[Service]\nExecStart=/usr/local/bin/watch-activemq\n",
+        "systemd/other.service": "[Service]\nExecStart=/usr/sbin/other\n",
+    }.items():
+        path = tmp_path / "o-mq1-a" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    run_adopt(tmp_path / "o-mq1-a", "--release", "5.18.3", "-o", tmp_path / "i")
+
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert [line for line in lines if line.startswith("systemctl disable")] == [
+        "systemctl disable --now amq-broker  # the downtime begins"
+    ]
+    assert "(systemctl daemon-reload; systemctl enable --now amq-broker)." in lines
+
+
+def test_adopt_steps_of_pure_pair_stop_slave_first_and_run_resync(tmp_path: Path, capsys: Any) -> None:
+    pure_fleet = fleet("o-mq1", "o-mq2", domain="", ha="pure", release="5.5.1")
+    rendered = write_files(tmp_path / "rendered", activemq_xml_by_host(pure_fleet))
+    inventory = str(tmp_path / "i")
+    run_adopt(rendered, "-o", inventory)
+
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    resync = f"ansible-playbook -i {inventory} activemq.fleet.resync -e activemq_target="
+    assert [line.partition("  #")[0] for line in lines if "activemq.fleet.resync" in line] == [
+        f"{resync}o-mq1",
+        f"{resync}o-mq2",
+    ]
+    assert any(line.endswith("stop the old slave first, then the old master. Otherwise the") for line in lines)
+    (site,) = [line for line in lines if line.startswith("5. ")]
+    assert site.endswith("except pure pairs")
 
 
 def test_adopted_inventory_has_comments_with_variables_missing_in_files(handwritten_file: Path, tmp_path: Path) -> None:
