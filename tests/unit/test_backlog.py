@@ -8,11 +8,17 @@ from typing import Any
 import pytest
 
 from activemq_fleet.node.config.configuration_archive import ConfigurationFile
+from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.install.configuration_install import Owners, install_configuration
 from activemq_fleet.node.probe import management
 from activemq_fleet.node.process.proc import Process
 from activemq_fleet.node.state import backlog
 from tests.unit.kahadb_journals import add_record, write_data_file
+
+
+def test_backlog_of_broker_without_deployed_configuration_names_adoption(tmp_path: Path) -> None:
+    with pytest.raises(NodeError, match=f"no configuration to {tmp_path}.* adopt its pair first, and start it with"):
+        backlog.count_backlog(str(tmp_path))
 
 
 def test_queue_removed_during_query_is_left_out_of_backlog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,14 @@ def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
     broker's account, or as the account that owns it. Raises NodeError for what cannot be counted.
     """
     layout = ConfigurationPaths(os.path.abspath(base))
-    deployed = read_deployed_broker_settings(layout, layout.current_version_name())
+    version = layout.current_version_name()
+    if version is None:
+        raise NodeError(
+            f"the waiting messages cannot be counted, because activemq.fleet has deployed no configuration to "
+            f"{layout.base}. If the broker was not deployed by activemq.fleet, adopt its pair first, and start it with "
+            "the playbooks site and resync (docs/migrate.md, Old pairs that activemq.fleet did not deploy)"
+        )
+    deployed = read_deployed_broker_settings(layout, version)
     store = deployed.store
     if not store or deployed.persistence["kind"] != "kahaDB":
         raise NodeError(
