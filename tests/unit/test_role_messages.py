@@ -57,6 +57,7 @@ def test_failed_site_reports_brokers_that_were_changed_before(
     }
     failing: dict[str, object] = {
         "__activemq_first_failure": "its port is taken",
+        "__activemq_site": {"brokers": {}},
         "__activemq_restored_versions": {"b1": "1a2b"},
         "__activemq_rollbacks": {
             "results": [

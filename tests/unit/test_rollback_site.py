@@ -29,6 +29,7 @@ class Hosts:
         self.earlier: dict[str, str | None] = {}
         self.unplanned: set[str] = set()
         """The hosts that the run does not start or restart."""
+        self.install = "archive"
 
     def add(
         self, host: str, *, pid: int | None, read: bool, is_new: bool = False, unchanged: bool = False, **more: object
@@ -88,7 +89,7 @@ class Hosts:
         return str(message)
 
     def _broker(self, host: str) -> dict[str, str]:
-        return {"base": str(self.root / host), "instance": "made-up-instance"}
+        return {"base": str(self.root / host), "instance": "made-up-instance", "install": self.install}
 
     def has_earlier_configuration(self, host: str) -> bool:
         return (self.root / host / "current").readlink().name == self.earlier[host]
@@ -129,10 +130,23 @@ def test_failed_start_without_rollback_rolls_back_other_brokers_and_names_the_re
     assert message.endswith(
         "This run has not started or restarted these brokers, and they keep the new configuration: applied. "
         "All other brokers of this run have their earlier configuration. Correct the cause on b1, and run the playbook "
-        "site again"
+        "site again."
     )
     restored = {host: hosts.has_earlier_configuration(host) for host in ("running", "stopped", "applied")}
     assert restored == {"running": True, "stopped": True, "applied": False}
+
+
+def test_failed_first_start_after_adoption_names_return_to_old_brokers(tmp_path: Path) -> None:
+    hosts = Hosts(tmp_path)
+    hosts.install = "none"
+    hosts.add("b1", pid=None, read=False, is_new=True)
+    hosts.add("b2", pid=None, read=False, is_new=True)
+    message = hosts.roll_back()
+    assert message.endswith(
+        "They read the present configuration at the next start: b2. Do not start these brokers before the playbook "
+        "site has run again. Correct the cause on b1, and run the playbook site again. If these brokers were adopted, "
+        "you can instead return to the old brokers: docs/adopting.md, step 5, lists the commands."
+    )
 
 
 def test_failed_start_names_all_brokers_that_keep_new_configuration(hosts: Hosts) -> None:
