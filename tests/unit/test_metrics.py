@@ -200,6 +200,12 @@ def test_prometheus_targets_have_metrics_address_and_labels_of_inventory() -> No
     yaml.safe_load(files["prometheus/prometheus.yml"])
 
 
+def test_single_brokers_whose_names_form_pair_have_their_hosts_as_metric_pair() -> None:
+    single_brokers = fleet("o-mq01", ha="none", metrics=True)
+    targets = json.loads(render_fleet(single_brokers)["prometheus/targets/activemq-brokers.json"])
+    assert [target["labels"]["pair"] for target in targets] == ["o-mq01-a.example.com", "o-mq01-b.example.com"]
+
+
 def test_prometheus_has_job_for_each_login_and_ca() -> None:
     variables_by_host = hosts("o-mq01", metrics=True, metrics_bind="0.0.0.0", **LOGIN)
     tls = {"keystore": "/k.p12", "keystore_password": "changeit", "alias": "metrics"}

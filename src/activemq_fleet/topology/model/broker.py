@@ -216,8 +216,12 @@ class Broker:
 
     @property
     def metric_labels(self) -> dict[str, str]:
-        """The labels of the broker's metrics (host, group, pair and node)."""
-        return {"host": self.host, "group": self.group, "pair": self.pair, "node": self.identity.node}
+        """The labels of the broker's metrics (host, group, pair and node).
+
+        A broker without a peer has its host as ``pair``, because alerts and planned work concern all brokers of a pair.
+        """
+        pair = self.pair if self.ha_profile.has_peer else self.host
+        return {"host": self.host, "group": self.group, "pair": pair, "node": self.identity.node}
 
     @property
     def group(self) -> str:
