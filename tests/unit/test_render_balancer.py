@@ -14,6 +14,7 @@ import pytest
 from activemq_fleet.deployment import balancer_facts, files_to_deploy
 from activemq_fleet.render import file_mode_of, render_balancer, render_fleet
 from activemq_fleet.render.engine import escape_haproxy_word
+from activemq_fleet.render.load_balancer import haproxy_configuration_id
 from activemq_fleet.topology import BALANCERS, Fleet, build_fleet
 from tests.golden_files import Golden
 from tests.unit.fleets import hosts
@@ -157,10 +158,22 @@ def test_escaped_haproxy_word_stays_single_word(word: str, escaped: str) -> None
     assert escape_haproxy_word(word) == escaped
 
 
+def test_configuration_id_of_haproxy_depends_on_file_and_not_on_password() -> None:
+    ids = [
+        haproxy_configuration_id(topology.balancers[0])
+        for topology in (fleet(), fleet(vip_password="another"), fleet(hosts("orders-mq01", vip="10.77.0.101")))
+    ]
+    assert ids[0] == ids[1] != ids[2]
+    for reveal in (False, True):
+        assert f" string {ids[0]} if {{ path /configuration }}\n" in render_files(fleet(), reveal=reveal)["haproxy.cfg"]
+
+
 def test_facts_of_balancer_for_playbooks_have_no_secret() -> None:
-    assert balancer_facts(fleet().balancers[0]) == {
+    balancer = fleet().balancers[0]
+    assert balancer_facts(balancer) == {
         "config": "/etc/activemq-loadbalancer",
         "check_port": 8405,
+        "haproxy_configuration_id": haproxy_configuration_id(balancer),
         "install": True,
         "service": "systemd",
         "drop_ins": {"haproxy": "systemd/haproxy.conf", "keepalived": "systemd/keepalived.conf"},

@@ -10,7 +10,10 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Sequence
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -241,6 +244,31 @@ def test_systemd_reads_drop_in_of_load_balancer_that_this_or_an_earlier_run_chan
     templar = Templar(loader, variables={**role, **variables})
     assert options["daemon_reload"] is True
     assert templar.template(trust_as_template(options["state"])) == state
+
+
+@pytest.mark.parametrize(("answer", "code"), [("0123456789ab", 0), ("ba9876543210", 2)])
+def test_site_fails_unless_haproxy_uses_installed_configuration(answer: str, code: int, tmp_path: Path) -> None:
+    (tmp_path / "configuration").write_text(answer)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(tmp_path)))
+    tasks = tasks_by_name("roles/loadbalancer/tasks/service.yml")
+    query = {**tasks["Query which configuration HAProxy uses"], "retries": 1, "delay": 0}
+    balancer = {
+        "config": "/etc/lb",
+        "check_port": server.server_port,
+        "haproxy_configuration_id": "0123456789ab",
+    }
+    with server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        completed = run_tasks(
+            tmp_path,
+            [query, tasks["Check that HAProxy uses the installed configuration"]],
+            {"__activemq_balancer": balancer},
+        )
+        server.shutdown()
+        thread.join()
+    assert completed.returncode == code, completed.stdout
+    assert ("does not use the installed file /etc/lb/haproxy.cfg" in completed.stdout) == bool(code)
 
 
 def test_marker_of_new_store_is_read_again_while_nfs_client_remembers_its_absence(tmp_path: Path) -> None:

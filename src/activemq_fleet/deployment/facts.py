@@ -20,7 +20,7 @@ from activemq_fleet.render.broker_paths import paths_of_broker
 from activemq_fleet.render.debian_package import apt_packages
 from activemq_fleet.render.environment_file import environment_file_relative_path
 from activemq_fleet.render.java_command import java_path
-from activemq_fleet.render.load_balancer import DROP_INS
+from activemq_fleet.render.load_balancer import DROP_INS, haproxy_configuration_id
 from activemq_fleet.render.systemd_units import (
     repair_store_command,
     systemd_unit_relative_path,
@@ -366,6 +366,7 @@ def balancer_facts(balancer: Balancer) -> dict[str, Any]:
     return {
         "config": settings.vip_config,
         "check_port": settings.vip_check_port,
+        "haproxy_configuration_id": haproxy_configuration_id(balancer),
         "install": settings.install != "none",
         "service": settings.service,
         "drop_ins": dict(DROP_INS),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import NamedTuple
 
 from activemq_fleet.addresses import join_host_port
@@ -43,7 +44,7 @@ def balancer_files(balancer: Balancer, secrets: SecretRenderer) -> dict[str, byt
     """
     config = balancer.settings.vip_config
     files = {
-        HAPROXY: _haproxy_config(balancer, secrets),
+        HAPROXY: _haproxy_config(balancer, secrets, haproxy_configuration_id(balancer)),
         KEEPALIVED: _keepalived_config(balancer),
         ENVIRONMENT: render_template(
             "loadbalancer/environment.j2", haproxy=f"{config}/{HAPROXY}", keepalived=f"{config}/{KEEPALIVED}"
@@ -70,12 +71,21 @@ def _total_connection_count(balancer: Balancer) -> int:
     )
 
 
-def _haproxy_config(balancer: Balancer, secrets: SecretRenderer) -> bytes:
+def haproxy_configuration_id(balancer: Balancer) -> str:
+    """Return the id of a balancer's haproxy.cfg, 12 hexadecimal digits, which HAProxy returns on its check port.
+
+    It does not depend on the password of the health checks, because every user of the host can read it.
+    """
+    return hashlib.sha256(_haproxy_config(balancer, SecretRenderer(balancer.host), "")).hexdigest()[:12]
+
+
+def _haproxy_config(balancer: Balancer, secrets: SecretRenderer, configuration_id: str) -> bytes:
     return render_template(
         "loadbalancer/haproxy.cfg.j2",
         host=balancer.host,
         connections=_total_connection_count(balancer),
         check_port=balancer.settings.vip_check_port,
+        configuration_id=configuration_id,
         groups=[
             (address, [_frontend(balancer, address, front, secrets) for front in address.fronts])
             for address in balancer.addresses
