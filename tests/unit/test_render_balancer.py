@@ -136,6 +136,13 @@ def test_openwire_health_check_sends_greeting_only_to_auto_connector(scheme: str
     assert f"tcp-check expect binary 01{b'ActiveMQ'.hex()}\n" in haproxy_cfg
 
 
+def test_openwire_health_check_sends_greeting_if_any_connector_is_auto() -> None:
+    connectors = [{"name": "openwire", "scheme": "auto+nio", "port": 61616}]
+    brokers = hosts("orders-mq01", **ORDERS) | hosts("orders-mq02", connectors=connectors, **ORDERS)
+    haproxy_cfg = render_files(fleet(brokers))["haproxy.cfg"]
+    assert [len(bytes_of_check(haproxy_cfg, f"orders-mq0{pair}.openwire")) for pair in (1, 2)] == [1, 1]
+
+
 def test_balancer_forwards_tls_and_checks_brokers_over_tls() -> None:
     tls = dict.fromkeys(("keystore", "truststore"), "/etc/x") | dict.fromkeys(
         ("keystore_password", "truststore_password"), "hush"

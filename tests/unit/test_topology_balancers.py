@@ -61,6 +61,14 @@ def test_backend_of_pure_group_contains_only_preferred_masters() -> None:
     assert servers_by_backend(orders_address, "stomp") == {"orders.stomp.masters": ["orders-mq01-b", "orders-mq02-b"]}
 
 
+def test_pairs_of_group_with_pure_and_shared_pairs_have_separate_backends() -> None:
+    brokers = hosts("orders-mq01", vip=VIP, ha="pure", release="5.7.0") | hosts("orders-mq02", vip=VIP, release="5.7.0")
+    assert servers_by_backend(virtual_address(balanced_fleet(brokers)), "openwire") == {
+        "orders-mq01.openwire": ["orders-mq01-a"],
+        "orders-mq02.openwire": ["orders-mq02-a", "orders-mq02-b"],
+    }
+
+
 def test_each_single_broker_has_separate_backend() -> None:
     fleet = balanced_fleet(hosts("orders-mq01", vip=VIP, ha="none"))
     assert list(servers_by_backend(virtual_address(fleet), "stomp")) == ["orders-mq01-a.stomp", "orders-mq01-b.stomp"]

@@ -39,7 +39,13 @@ def _address_entry(address: VirtualIpAddress) -> HostStatement:
 
 
 def _backends_reason(brokers: tuple[Broker, ...]) -> str:
-    if any(broker.ha_profile.replicates for broker in brokers):
+    replicating = [broker for broker in brokers if broker.ha_profile.replicates]
+    if replicating and len(replicating) < len(brokers):
+        return (
+            "the load balancer connects clients to the preferred master of each pair with activemq_ha: pure, and to "
+            "the active node of each other pair. A client stays at its pair"
+        )
+    if replicating:
         return (
             "the load balancer connects clients only to the preferred master of each pair, because a slave "
             "with activemq_ha: pure accepts no clients"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Literal
 
+from activemq_fleet.addresses import is_loopback
 from activemq_fleet.connection_refusals import (
     ClientTlsSettings,
     ConnectionRefusal,
@@ -17,12 +19,14 @@ from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleet_clients import client_failover_uris
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.link_connections import plugins_that_reject_links_without_user_name
+from activemq_fleet.node.protocols import protocol_name_of_scheme
 from activemq_fleet.routes.bridges import NetworkConnectorRefusedByTarget, has_network_connector_fragments
-from activemq_fleet.topology import Agent, Balancer
+from activemq_fleet.topology import Agent, Balancer, VirtualAddressPort
 from activemq_fleet.topology.brokers_by_address import BrokerListener
 from activemq_fleet.uris import is_openwire
 
 _MAX_LISTED_LINKS = 3
+_UNAVAILABLE = "the load balancer reports this broker as unavailable and sends no client to it"
 _PERMISSIVE_CLIENT_TLS = ClientTlsSettings(has_authority=True, has_certificate=True)
 _LINK_FIXES = {
     "closed": "in the URI of the link, write a port on which {peer} listens. To list these ports, run "
@@ -202,7 +206,7 @@ def _is_missing_user_reported_elsewhere(view: FleetView, refused_link: NetworkCo
 
 @rule("C020", "error", scope="fleet")
 def client_or_agent_cannot_connect(view: FleetView) -> Iterator[Problem]:
-    """An agent, load balancer or client cannot connect: TLS, certificate, scheme or port do not match the broker.
+    """An agent, load balancer or client cannot connect: TLS, certificate, scheme, port or bind do not match.
 
     Why: the broker closes each connection before the client can use it.
     Fix: set activemq_tls on all brokers of a pair or group, or on none. If activemq_tls.client_auth is true, set
@@ -282,36 +286,62 @@ def _refusals_of_agent(view: FleetView, agent: Agent) -> Iterator[_RefusedListen
 
 
 def _balancer_problems(view: FleetView, balancer: Balancer) -> Iterator[Problem]:
-    """Yield a problem for each address of a load balancer whose brokers differ in TLS.
+    """Yield problems for each address of a load balancer whose brokers do not accept the balancer's connections.
 
-    Clients of the address would need both TLS and plain connections.
+    They are the first broker with other TLS or another protocol than clients of the address use, and the first broker
+    that listens only on a loopback address.
     """
     for address in balancer.addresses:
-        for front in address.fronts:
-            servers = [
-                view.brokers_by_address.listener_at(*server.address)
-                for backend in front.backends
-                for server in backend.servers
-            ]
-            mismatched = next(
-                (listener for listener in servers if listener and listener.connector.uses_tls != front.tls), None
-            )
-            if mismatched:
-                refused_listener = (
-                    mismatched,
-                    ConnectionRefusal(
-                        "tls" if front.tls else "clear", mismatched.connector.port, mismatched.connector.name
-                    ),
+        listeners = [
+            (front, listener)
+            for front in address.fronts
+            for backend in front.backends
+            for server in backend.servers
+            if (listener := view.brokers_by_address.listener_at(*server.address))
+        ]
+        reasons = (_different_tls_or_protocol(front, listener, address.group) for front, listener in listeners)
+        for reason, fix in [*islice(filter(None, reasons), 1)]:
+            message = f"the load balancer cannot connect to a broker of group {address.group}: {reason}"
+            yield Problem(message, host=balancer.host, fix=fix, why=_UNAVAILABLE)
+        for broker, connector in (listener for _, listener in listeners):
+            bind = connector.bind or broker.settings.bind
+            if is_loopback(bind) and not is_loopback(broker.address):
+                message = (
+                    f"the load balancer cannot connect to connector {connector.name} of {broker.host} (port "
+                    f"{connector.port}), which listens only on {bind}"
                 )
-                reason = _refusal_sentence(refused_listener, "the load balancer")
-                message = f"the load balancer cannot connect to a broker of group {address.group}: {reason}"
-                yield Problem(
-                    message,
-                    host=balancer.host,
-                    fix=f"set activemq_tls for all brokers of group {address.group}",
-                    why="the load balancer reports this broker as unavailable and sends no client to it",
+                fix = (
+                    f"set {'bind of the connector' if connector.bind else 'activemq_bind'} on {broker.host} to an "
+                    "address that the load balancer reaches. If only local clients use the connector, add a waiver of "
+                    "C020 to activemq_waivers"
                 )
+                yield Problem(message, host=balancer.host, fix=fix, why=_UNAVAILABLE, severity="warning")
                 break
+
+
+def _different_tls_or_protocol(
+    front: VirtualAddressPort, listener: BrokerListener, group: str
+) -> tuple[str, str] | None:
+    """Return why clients of a port of a virtual address cannot use a broker's listener, and the fix; None if they can.
+
+    Clients of the port would need both TLS and plain connections, or two protocols.
+    """
+    connector = listener.connector
+    if connector.uses_tls != front.tls:
+        refusal = ConnectionRefusal("tls" if front.tls else "clear", connector.port, connector.name)
+        return (
+            _refusal_sentence((listener, refusal), "the load balancer"),
+            f"set activemq_tls for all brokers of group {group}",
+        )
+    protocol = protocol_name_of_scheme(connector.scheme)
+    if protocol != front.protocol and not connector.scheme.startswith("auto"):
+        return (
+            f"connector {connector.name} of {listener.broker.host} (port {connector.port}) uses {protocol}, but the "
+            f"connector of this name on other brokers uses {front.protocol}",
+            f"in activemq_connectors of all brokers of group {group}, set the same protocol for the connector "
+            f"{connector.name}, or rename the connectors that use another protocol",
+        )
+    return None
 
 
 def _client_list_problems(view: FleetView) -> Iterator[Problem]:

@@ -3,7 +3,8 @@
 Behind the address of a ``pure`` group are the preferred masters only: a promoted slave opens no port for clients, and
 hands its messages to the other masters. Behind the address of a group with shared stores are both nodes of every pair,
 because only the active one answers. A durable subscription lives in the store of one pair, so a client is always sent
-to the same pair; a list of the pair's nodes is safer, because the balancer's choice changes with the number of pairs.
+to the same pair, also in a group with pairs of both kinds. A list of the pair's nodes is safer, because the balancer's
+choice changes with the number of pairs.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def _vrrp_router_id(vip: str) -> int:
 
 
 def _serves_by_masters_only(group: Group) -> bool:
-    return any(broker.ha_profile.replicates for broker in group.brokers)
+    return all(broker.ha_profile.replicates for broker in group.brokers)
 
 
 def _virtual_ports(group: Group) -> Iterator[VirtualAddressPort]:
@@ -119,7 +120,7 @@ def _virtual_ports(group: Group) -> Iterator[VirtualAddressPort]:
     for pair in group.pairs:
         for broker in pair.brokers_in_dialling_order:
             for connector in broker.connectors:
-                if connector.name != "replication" and not (_serves_by_masters_only(group) and broker.role != "master"):
+                if connector.name != "replication" and not broker.is_replication_slave:
                     connectors_by_name.setdefault(connector.name, []).append((broker, connector))
     for name, members in connectors_by_name.items():
         broker, first = members[0]
@@ -131,7 +132,7 @@ def _virtual_ports(group: Group) -> Iterator[VirtualAddressPort]:
             protocol=protocol,
             port=first.port - broker.settings.port_offset,
             tls=first.uses_tls,
-            greets=protocol == "openwire" and not first.scheme.startswith("auto"),
+            greets=protocol == "openwire" and not any(connector.scheme.startswith("auto") for _, connector in members),
             backends=tuple(_backends(group, name, members)),
         )
 

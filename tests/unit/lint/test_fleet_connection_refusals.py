@@ -242,13 +242,41 @@ def test_java_clients_of_agent_use_scheme_of_openwire_listener() -> None:
     assert b"tcp://orders-mq01-a.example.com:61616" in files["jndi.properties"]
 
 
-def test_balancer_is_reported_if_broker_requires_tls() -> None:
-    inventory = hosts("orders-mq01", vip="10.0.0.100") | hosts("orders-mq02", vip="10.0.0.100", tls=STORES)
+def findings_of_balancer(**variables: Any) -> list[str]:
+    """Return the findings C020 of a load balancer of two pairs; the variables are those of the second pair."""
+    inventory = hosts("orders-mq01", vip="10.0.0.100") | hosts("orders-mq02", vip="10.0.0.100", **variables)
     balancer = {"activemq_vip_interface": "eth0", "activemq_vip_username": "lb", "activemq_vip_password": "a secret"}
     fleet = build_fleet(inventory | {"lb1": balancer}, {"activemq_loadbalancers": ["lb1"]})
     findings = [finding for finding in findings_of_rules(fleet, "C020") if finding.host == "lb1"]
-    assert findings
-    assert "which requires TLS" in findings[0].message
+    return [f"{finding.severity}: {finding.message}" for finding in findings]
+
+
+def test_balancer_is_reported_if_broker_requires_tls() -> None:
+    (finding,) = findings_of_balancer(tls=STORES)
+    assert "which requires TLS" in finding
+
+
+@pytest.mark.parametrize(
+    ("connector", "text"),
+    [
+        ({"scheme": "stomp+nio"}, "error: the load balancer cannot connect to a broker of group orders: connector mqtt "
+         "of orders-mq02-a.example.com (port 1883) uses stomp, but the connector of this name on other brokers uses "
+         "mqtt"),
+        ({"scheme": "mqtt+nio", "bind": "127.0.0.1"}, "warning: the load balancer cannot connect to connector mqtt of "
+         "orders-mq02-a.example.com (port 1883), which listens only on 127.0.0.1"),
+    ],
+)  # fmt: skip
+def test_balancer_is_reported_if_connector_has_other_protocol_or_loopback_address(
+    connector: dict[str, Any], text: str
+) -> None:
+    openwire = {"name": "openwire", "scheme": "nio", "port": 61616}
+    assert findings_of_balancer(connectors=[openwire, {"name": "mqtt", "port": 1883, **connector}]) == [text]
+
+
+@pytest.mark.parametrize("scheme", ["mqtt+nio", "auto+nio"])
+def test_balancer_is_not_reported_if_connector_accepts_protocol(scheme: str) -> None:
+    openwire = {"name": "openwire", "scheme": "auto+nio", "port": 61616}
+    assert not findings_of_balancer(connectors=[openwire, {"name": "mqtt", "scheme": scheme, "port": 1883}])
 
 
 @pytest.mark.parametrize("tls", [None, STORES, STORES_AND_CLIENT_AUTH])

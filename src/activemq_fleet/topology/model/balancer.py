@@ -43,7 +43,7 @@ class Backend:
 class VirtualAddressPort:
     """A port of a group's virtual IP address, for one connector of the group's brokers.
 
-    ``greets`` is True where the broker sends the first bytes of a connection. Of several backends a client is always
+    ``greets`` is True where every broker sends the first bytes of a connection. Of several backends a client is always
     sent to the same one, chosen by its MQTT client id or its address.
     """
 
@@ -61,7 +61,7 @@ class VirtualIpAddress:
 
     The balancer holds the address or is a backup for it. ``source`` is the balancer's own address and ``peers`` the
     other balancers' in VRRP; None and empty where balancers are known by name only, and VRRP then uses multicast.
-    ``masters_only``: slaves of the group accept no clients.
+    ``masters_only``: all pairs of the group are ``pure``, and their slaves accept no clients.
     """
 
     group: str
