@@ -70,7 +70,30 @@ class _StatusQuery:
     ansible: str
 
 
-@click.command("status", short_help="Show the state of every broker, agent and load balancer.")
+class _StatusCommand(click.Command):
+    """The command ``status``, whose wrong usage is UNKNOWN for a monitoring system."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments as ``click.Command`` does."""
+        is_for_nagios = bool({"nagios", "--format=nagios"} & set(args))
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if not is_for_nagios:
+                raise
+            ctx.exit(_print_nagios_unknown(error.format_message()))
+
+
+def _print_nagios_unknown(reason: str) -> int:
+    """Print the line of a plugin whose result is UNKNOWN; return its exit code.
+
+    A monitoring system would read the exit code 2 as CRITICAL.
+    """
+    print_escaped(escape_unprintable(f"ACTIVEMQ UNKNOWN - {reason}".replace("|", "/")))
+    return 3
+
+
+@click.command("status", cls=_StatusCommand, short_help="Show the state of every broker, agent and load balancer.")
 @click.argument("name", metavar="[HOST|PAIR|GROUP]", default="", shell_complete=complete_hosts)
 @inventory_options(required=False)
 @format_option(
@@ -121,17 +144,15 @@ def status_command(form: str, html: Path | None, watch: float | None, wide: bool
 
     Exit codes: 0 healthy; 1 findings, including unreachable hosts; 2 wrong usage.
     """
-    if query["lab"] or query["directory"]:
-        option = "--lab" if query["lab"] else "--dir"
-        refuse_options_with(option, "the brokers of a lab are queried without Ansible", "forks", "ansible")
     try:
+        if query["lab"] or query["directory"]:
+            option = "--lab" if query["lab"] else "--dir"
+            refuse_options_with(option, "the brokers of a lab are queried without Ansible", "forks", "ansible")
         return _query_and_show(_StatusQuery(**query), form, html, watch, wide=wide)
-    except FleetError as error:
+    except (FleetError, OSError, click.UsageError) as error:
         if form != "nagios":
             raise
-        # A monitoring system would read exit code 2 as CRITICAL.
-        print_escaped(escape_unprintable(f"ACTIVEMQ UNKNOWN - {error}".replace("|", "/")))
-        return 3
+        return _print_nagios_unknown(error.format_message() if isinstance(error, click.UsageError) else str(error))
 
 
 def _query_and_show(query: _StatusQuery, form: str, html: Path | None, watch: float | None, *, wide: bool) -> int:

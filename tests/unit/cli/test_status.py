@@ -74,6 +74,33 @@ def test_wrong_usage_of_status_in_nagios_format_is_unknown(
     assert capsys.readouterr().out == f"ACTIVEMQ UNKNOWN - {message}\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--timeout", "0"], "Invalid value for '--timeout': 0.0 is not in the range 1<=x<=600."),
+        (["--absent"], "No such option '--absent'."),
+        (["--lab", "--forks", "3"], "--lab and --forks cannot be used together: "),
+    ],
+)
+def test_rejected_options_of_status_in_nagios_format_are_unknown(
+    inventory: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    for form in (["--format", "nagios"], ["--format=nagios"]):
+        assert main(["status", "-i", str(inventory), "a-mq01-a", *form, *words]) == 3
+        assert capsys.readouterr().out.startswith(f"ACTIVEMQ UNKNOWN - {message}")
+
+
+def test_file_error_of_status_in_nagios_format_is_unknown(
+    inventory: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raise_file_error(*_arguments: object) -> None:
+        raise OSError(28, "No space left on device", "/srv/x")
+
+    monkeypatch.setattr(status_command, "_make_gatherer", raise_file_error)
+    assert main(["status", "-i", str(inventory), "a-mq01-a", "--format", "nagios"]) == 3
+    assert capsys.readouterr().out == "ACTIVEMQ UNKNOWN - [Errno 28] No space left on device: '/srv/x'\n"
+
+
 def test_status_with_options_that_ansible_rejects_is_wrong_usage(
     inventory: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
