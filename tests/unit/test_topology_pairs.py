@@ -43,6 +43,13 @@ def pair_with(variable: str, first: object, second: object, **variables: Any) ->
     return inventory
 
 
+@pytest.mark.parametrize(("ha", "severities"), [("shared-file", ["warning"]), ("none", [])])
+def test_t009_metrics_of_only_one_node_of_pair_are_warning(ha: str, severities: list[str]) -> None:
+    findings = findings_of("T009", pair_with("metrics", True, False, ha=ha))
+    assert [finding.severity for finding in findings] == severities
+    assert all(finding.host == B and A in finding.message for finding in findings)
+
+
 def test_different_passwords_of_account_in_pair_are_error_without_password() -> None:
     users = [user("other", "g", name="other"), user("hidden2", "g")]
     (finding,) = findings_of("T009", pair_with("users", [user("hidden1", "g"), users[0]], users))

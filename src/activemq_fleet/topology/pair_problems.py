@@ -152,8 +152,25 @@ def pair_findings(
                 )
         yield from unequal_setting_findings(brokers, _PAIR_EQUAL, f"pair {pair}")
         yield from _account_and_protocol_difference_findings(brokers)
+        yield from _missing_metrics_findings(pair, brokers)
         if first.ha_profile.shares_store:
             yield from unequal_setting_findings(brokers, _SHARED_EQUAL, f"pair {pair}")
+
+
+def _missing_metrics_findings(pair: str, brokers: Sequence[Broker]) -> Iterator[Finding]:
+    """Yield a warning if only one node of a pair has metrics (T009)."""
+    measured = [broker.host for broker in brokers if broker.settings.metrics]
+    for broker in brokers:
+        if measured and not broker.settings.metrics:
+            yield Finding(
+                rule="T009",
+                severity="warning",
+                host=broker.host,
+                message=f"activemq_metrics is not set, but the other node {measured[0]} of pair {pair} has metrics",
+                fix=f"set activemq_metrics to the same value for both nodes of pair {pair}",
+                why="while the node without metrics is active, the alert ActiveMQNoActiveNode fires although the pair "
+                "serves clients",
+            )
 
 
 def _uneven_pair_findings(pair: str, brokers: Sequence[Broker], unpaired: Sequence[str]) -> Iterator[Finding]:
