@@ -71,6 +71,10 @@ CASES: list[tuple[str, dict[str, str], int | None]] = [
                                     f'activemq_configuration_info{{{A},fingerprint="1"}}': "1x60"}, None),
     ("ActiveMQCertificateEnds", {f'activemq_certificate_expiry_timestamp_seconds{{{A},connector="mqtt"}}':
                                  "864000x90"}, 10),
+    ("ActiveMQCertificateEnds", {f'activemq_certificate_expiry_timestamp_seconds{{{A},connector="mqtt"}}': "60x90"},
+     None),
+    ("ActiveMQCertificateEnded", {f'activemq_certificate_expiry_timestamp_seconds{{{A},connector="mqtt"}}': "90x90"},
+     2),
 ]  # fmt: skip
 
 
