@@ -211,8 +211,9 @@ def unsupported_link_ttl_findings(
 
     ``entry_host`` and ``entry_position``: where ``activemq_links`` has the entry, if not in the broker's own variables.
     """
-    name = _variable_of_link_key(broker, "ttl", entry, entry_host, entry_position)
-    yield from _unsupported_ttl_findings(broker, name, entry.ttl)
+    if _is_unsupported_ttl(broker, entry.ttl):
+        name = _variable_of_link_key(broker, "ttl", entry, entry_host, entry_position)
+        yield from _unsupported_ttl_findings(broker, name, entry.ttl)
 
 
 def unsupported_link_attribute_findings(
@@ -222,8 +223,9 @@ def unsupported_link_attribute_findings(
 
     ``entry_host`` and ``entry_position``: where ``activemq_links`` has the entry, if not in the broker's own variables.
     """
-    variable = _variable_of_link_key(broker, "attributes", entry, entry_host, entry_position)
-    yield from _unsupported_link_attribute_findings(broker, variable, entry.attributes)
+    if any(not broker.release.supports("networkConnector", name) for name, _ in entry.attributes):
+        variable = _variable_of_link_key(broker, "attributes", entry, entry_host, entry_position)
+        yield from _unsupported_link_attribute_findings(broker, variable, entry.attributes)
 
 
 def _variable_of_link_key(broker: Broker, key: str, entry: LinkSettings, entry_host: str, entry_position: int) -> str:
@@ -242,8 +244,12 @@ def _unsupported_link_attribute_findings(
             yield _unsupported_attribute_finding(broker, variable, name)
 
 
+def _is_unsupported_ttl(broker: Broker, ttl: int | SplitTtl | None) -> bool:
+    return not broker.release.has_consumer_ttl and (ttl == -1 or isinstance(ttl, SplitTtl))
+
+
 def _unsupported_ttl_findings(broker: Broker, name: str, ttl: int | SplitTtl | None) -> Iterator[Finding]:
-    if not broker.release.has_consumer_ttl and (ttl == -1 or isinstance(ttl, SplitTtl)):
+    if _is_unsupported_ttl(broker, ttl):
         kind = "a mapping" if isinstance(ttl, SplitTtl) else "-1"
         yield _unsupported_finding(
             broker,
