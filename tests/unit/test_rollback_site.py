@@ -145,7 +145,7 @@ def test_failed_first_start_after_adoption_names_return_to_old_brokers(tmp_path:
     assert message.endswith(
         "They read the present configuration at the next start: b2. Do not start these brokers before the playbook "
         "site has run again. Correct the cause on b1, and run the playbook site again. If these brokers were adopted, "
-        "you can instead return to the old brokers: docs/adopting.md, step 5, lists the commands."
+        "you can instead return to the old brokers: `activemq-fleet help adopting 5. Deploy it` lists the commands."
     )
 
 

@@ -43,7 +43,7 @@ def test_help_of_command_with_page_prints_both(capsys: pytest.CaptureFixture[str
     [
         (["alerts", "ActiveMQBrokerHung"], "## ActiveMQBrokerHung"),
         (["status", "frozen"], "a signal stopped the process"),
-        (["command-line", "exit", "codes"], "| 2 | Wrong usage, or input that cannot be read or used"),
+        (["command-line", "exit", "codes"], "| 2 | Wrong usage, such as an option that has no effect"),
     ],
 )
 def test_help_prints_requested_section_of_page(words: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
