@@ -56,7 +56,7 @@ def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
             f"the waiting messages cannot be counted, because activemq.fleet has deployed no configuration to "
             f"{layout.base}. If the broker was not deployed by activemq.fleet, adopt its pair first, and start it with "
             "the playbooks site and resync: see "
-            "`activemq-fleet help migrate Old pairs that activemq.fleet did not deploy`"
+            "`activemq-fleet help migrate Old pairs without a deployed configuration`"
         )
     deployed = read_deployed_broker_settings(layout, version)
     store = deployed.store
