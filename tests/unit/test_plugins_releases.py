@@ -129,6 +129,21 @@ def test_directory_at_path_of_link_to_release_is_refused() -> None:
     check_release_files(None, {**facts, "has_home_link_conflict": False})
 
 
+@pytest.mark.parametrize(
+    ("variables", "home_and_link"),
+    [
+        ({"install": "package"}, ("/usr/share/activemq", "/usr/share/activemq")),
+        ({"install": "package", "home": "/srv/activemq"}, ("/srv/activemq", "/srv/activemq")),
+        ({"install": "none"}, ("/opt/activemq", "/opt/activemq")),
+        ({"install": "jars"}, ("/opt/activemq-5.18.6", "/opt/activemq")),
+    ],
+)
+def test_only_release_that_role_unpacks_has_link(variables: dict[str, Any], home_and_link: tuple[str, str]) -> None:
+    for broker in fleet("orders-mq01", release="5.18.6", **variables).brokers:
+        facts = broker_facts(broker)
+        assert (facts.home, facts.home_link) == home_and_link
+
+
 def test_url_of_release_archive_is_not_checked_on_controller() -> None:
     check_release_files("https://example.com/apache-activemq-5.18.3-bin.tar.gz")
 

@@ -135,6 +135,7 @@ class BrokerFacts:
     base: str
     home: str
     home_link: str
+    """The symbolic link to ``home``; the same as ``home`` if the role creates no link."""
     unit: str
     watchdog: str | None
     fence: str
@@ -254,7 +255,7 @@ def broker_facts(broker: Broker, activemq_xml: bytes | None = None) -> BrokerFac
         instance=settings.instance,
         base=paths.base,
         home=paths.home,
-        home_link=settings.home,
+        home_link=settings.home if settings.install in ("archive", "jars") else paths.home,
         unit=systemd_unit_relative_path(broker),
         watchdog=watchdog_unit_relative_path(broker),
         fence=settings.fence,
