@@ -52,9 +52,9 @@ version:
   sample: 0a1b2c3d4e5f
 """
 
-import sys
 from typing import Any
 
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.program_archive import program_interpreter
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 from ansible_collections.activemq.fleet.plugins.module_utils.node.service_installation import (
     restore_configuration_and_service,
@@ -65,7 +65,7 @@ def _restore(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
     """Restore the version and the service of a broker, and return the module's result."""
     version = parameters["version"]
     restored = restore_configuration_and_service(
-        parameters["base"], parameters["instance"], version, python=sys.executable
+        parameters["base"], parameters["instance"], version, python=program_interpreter()
     )
     return {**restored, "version": version}
 

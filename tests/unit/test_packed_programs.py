@@ -47,7 +47,7 @@ def test_program_has_system_interpreter_where_it_is_same(tmp_path: Path) -> None
     assert program_interpreter(other, str(tmp_path / "missing")) == other
 
 
-@pytest.mark.parametrize("module", ["guard", "watchdog", "machine_info"])
+@pytest.mark.parametrize("module", ["guard", "watchdog", "machine_info", "rollback"])
 def test_modules_that_install_or_compare_programs_choose_their_interpreter(module: str) -> None:
     source = (NODE.parents[1] / "modules" / f"{module}.py").read_text()
     assert "program_interpreter()" in source
