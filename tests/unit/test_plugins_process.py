@@ -200,21 +200,32 @@ def test_only_cgroup_of_system_unit_counts_as_unit_of_broker(
     assert process.is_in_systemd_unit(42, "orders.service") is (is_broker and cgroups.startswith("0:"))
 
 
+BROKER_COMMAND = "java -Dactivemq.base=/srv/orders start"
+
+
 @pytest.mark.parametrize(
-    ("cgroup", "main", "service"),
+    ("cgroup", "main", "parent", "service"),
     [
-        ("/system.slice/orders.service", "42", "orders.service"),
-        ("/system.slice/orders.service/child", "41", "orders.service"),
-        ("/system.slice/ssh.service", "7", None),
-        ("/system.slice/orders.service", "0", None),
-        ("/user.slice/user-1000.slice/user@1000.service/app.slice/orders.service", "41", None),
-        ("/user.slice/user-1000.slice/session-1.scope", "42", None),
+        ("/system.slice/orders.service", "42", "systemd", "orders.service"),
+        ("/system.slice/orders.service/child", "41", f"guard -- {BROKER_COMMAND}", "orders.service"),
+        ("/system.slice/supervisor.service", "41", "supervisord -n", None),
+        ("/system.slice/ssh.service", "7", "systemd", None),
+        ("/system.slice/orders.service", "0", "systemd", None),
+        ("/user.slice/user-1000.slice/user@1000.service/app.slice/orders.service", "41", "systemd --user", None),
+        ("/user.slice/user-1000.slice/session-1.scope", "42", "systemd", None),
     ],
 )
-def test_service_of_process_is_that_of_its_main_process_or_guard(
-    monkeypatch: pytest.MonkeyPatch, cgroup: str, main: str, service: str | None
+def test_service_of_broker_is_that_of_its_main_process_or_guard(
+    monkeypatch: pytest.MonkeyPatch, cgroup: str, main: str, parent: str, service: str | None
 ) -> None:
-    files = {(1, "cgroup"): "0::/init.scope", (42, "cgroup"): f"0::{cgroup}", (42, "stat"): "42 (java) S 41 42"}
+    files = {
+        (1, "cgroup"): "0::/init.scope",
+        (41, "cmdline"): parent.replace(" ", "\0") + "\0",
+        (41, "stat"): "41 (python3) S 1" + " 1" * 20,
+        (42, "cgroup"): f"0::{cgroup}",
+        (42, "cmdline"): BROKER_COMMAND.replace(" ", "\0") + "\0",
+        (42, "stat"): "42 (java) S 41" + " 1" * 20,
+    }
     monkeypatch.setattr(process, "read_proc_file", lambda pid, name: files[(pid, name)])
     monkeypatch.setattr(process, "properties_of_systemd_units", lambda _properties, _units: [{"MainPID": main}])
     assert process.service_of_main_process(42) == service

@@ -222,17 +222,19 @@ def is_in_systemd_unit(pid: int, unit: str) -> bool:
 
 
 def service_of_main_process(pid: int) -> str | None:
-    """Return the systemd service of the system whose main process is a process or its parent; None without one.
+    """Return the systemd service of the system whose main process is a broker or its guard; None without one.
 
-    The parent is the guard of a broker. Other processes in the cgroup of a service do not count: a broker that an
-    operator started by hand can be in that of the SSH server.
+    ``pid`` is the pid of the broker. Other processes in the cgroup of a service do not count: a broker that an operator
+    started by hand can be in that of the SSH server, and a process manager that starts it can run other programs.
     """
     patterns = _cgroup_patterns(r"((?!user@)[^/]+\.service)")
     matches = [patterns[kind].fullmatch(path) for kind, path in _cgroups(pid)]
-    fields = _stat_fields(pid)
+    broker = read_process(pid)
+    guard = guard_pid_of_broker(broker) if broker else None
+    main_pids = {str(main) for main in (pid, guard) if main}
     for name in sorted({match[1] for match in matches if match}):
         properties = properties_of_systemd_units("MainPID", [name])
-        if fields and properties and properties[0].get("MainPID") in (str(pid), fields[1]):
+        if properties and properties[0].get("MainPID") in main_pids:
             return name
     return None
 
