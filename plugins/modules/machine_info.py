@@ -234,7 +234,7 @@ base_exists:
   version_added: 0.2.0
   returned: always
 data_uid:
-  description: The user ID of the owner of the data directory in O(base), or null without this directory.
+  description: The user ID of the owner of the data directory in O(base), or null if this directory contains no file.
   type: int
   version_added: 0.2.0
   returned: always

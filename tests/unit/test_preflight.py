@@ -327,10 +327,10 @@ def test_data_directory_of_id_without_account_is_refused_unless_it_is_configured
     assert blocking_lines(facts, uid=999, gid=999) == []
 
 
-def test_data_directory_of_root_is_refused_only_if_broker_runs_as_root() -> None:
-    new_mount = {**ACCOUNT, "data_uid": 0, "data_account": "root"}
-    assert blocking_lines({A: MachineFacts.from_machine_info_result(new_mount)}) == []
-    (line,) = blocking_lines({A: MachineFacts.from_machine_info_result({**new_mount, "user": "root"})})
+def test_used_data_directory_of_root_is_refused_if_broker_is_stopped() -> None:
+    (line,) = blocking_lines(
+        {A: MachineFacts.from_machine_info_result({**ACCOUNT, "data_uid": 0, "data_account": "root"})}
+    )
     assert "/data belongs to the account root, but activemq_user is activemq" in line
     assert ". Stop the services activemq and activemq-watchdog" in line
 

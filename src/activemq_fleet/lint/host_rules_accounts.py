@@ -211,6 +211,11 @@ def data_of_other_account(host: HostView) -> Iterator[Problem]:
         broker: {user: mq}
         facts: {account_exists: false, data_uid: 999, data_account: activemq}
 
+    Fires on 5.18.3::
+
+        broker: {user: activemq}
+        facts: {account_exists: true, account_uid: 999, data_uid: 0, data_account: root}
+
     Silent on 5.18.3::
 
         broker: {user: activemq}
@@ -219,14 +224,12 @@ def data_of_other_account(host: HostView) -> Iterator[Problem]:
     Silent on 5.18.3::
 
         broker: {user: activemq}
-        facts: {account_exists: true, account_uid: 999, data_uid: 0, data_account: root}
+        facts: {account_exists: true, account_uid: 999, data_uid: null}
     """
     broker, facts = host.broker, host.facts
     uid = facts.account_uid if facts.account_exists else broker.uid
     if broker.owner is None or facts.account_exists is None or facts.data_uid in (None, uid):
         return
-    if facts.data_uid == 0 and facts.user != "root":
-        return  # a new mount point, which the playbook gives to the account
     owner = f"the account {facts.data_account}" if facts.data_account else f"the uid {facts.data_uid}"
     fix = _owner_change_instruction(host, _account_creation_commands(host), "run the playbook again")
     if facts.data_account and facts.data_account != "root":

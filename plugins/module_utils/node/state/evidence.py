@@ -222,7 +222,7 @@ class MachineFacts:
     base_exists: bool = False
     """Whether the broker's directory exists."""
     data_uid: int | None = None
-    """The owner of the broker's data directory; None if the directory does not exist."""
+    """The owner of the broker's data directory; None if the directory contains no file."""
     data_account: str | None = None
     """The account with that id; None if no account has it."""
     missing_files: tuple[str, ...] = ()

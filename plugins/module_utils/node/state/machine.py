@@ -172,12 +172,13 @@ def account_ids_and_processes(user: str, wanted_uid: int | None, wanted_gid: int
 def data_owner(base: str) -> dict[str, Any]:
     """Return a dict with the uid and the account name of the owner of a broker's data directory, BASE/data.
 
-    Both are None if the directory does not exist or is not visible, and the name is None if no account has the uid.
+    Both are None if the directory contains no visible file, at any depth, as a new volume and a directory with mount
+    points do. The name is None if no account has the uid.
     """
-    try:
-        uid = os.stat(os.path.join(base, "data")).st_uid
-    except OSError:
+    data = os.path.join(base, "data")
+    if not any(files for _directory, _directories, files in os.walk(data)):
         return {"data_uid": None, "data_account": None}
+    uid = os.stat(data).st_uid
     account = _find_entry(pwd.getpwuid, uid)
     return {"data_uid": uid, "data_account": account.pw_name if account else None}
 
