@@ -49,6 +49,11 @@ options:
     description: With O(required), fail if the broker runs a different ActiveMQ release.
     type: str
     version_added: 0.2.0
+  directory:
+    description: The directory of the kahaDB store in the inventory. A path that leads to the same directory is returned
+      as this path.
+    type: path
+    version_added: 0.2.0
 extends_documentation_fragment:
   - activemq.fleet.broker
   - activemq.fleet.broker.unchanging
@@ -297,6 +302,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.state.broker_s
     gather_broker_state,
     unmet_expectation,
 )
+from ansible_collections.activemq.fleet.plugins.module_utils.node.state.running_store import store_path_as_in_inventory
 
 
 def _gather_or_require_state(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
@@ -309,6 +315,7 @@ def _gather_or_require_state(parameters: dict[str, Any], _check: bool) -> dict[s
     result: dict[str, Any] = gather_broker_state(
         parameters["base"], parameters["unit"], parameters["wait"], awaited_states
     )
+    result["store"] = store_path_as_in_inventory(result["store"], parameters["directory"])
     if parameters["required"]:
         problem = unmet_expectation(result, states, parameters["replaces"], parameters["release"])
         if problem:
@@ -326,6 +333,7 @@ def main() -> None:
         "required": {"type": "bool", "default": False},
         "replaces": {"type": "int"},
         "release": {"type": "str"},
+        "directory": {"type": "path"},
     }
     run_module(spec, _gather_or_require_state)
 

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from ansible_collections.activemq.fleet.plugins.modules import broker_info
 
 from activemq_fleet.deployment import BrokerFacts, FleetFacts, broker_facts
 from activemq_fleet.node.config.broker_configuration import message_store_facts
@@ -15,6 +17,7 @@ from activemq_fleet.operations import OperationDecisionRequest, RefusalError, de
 from activemq_fleet.render import render_broker
 from tests.unit.fleets import fleet
 
+ROLE = Path(__file__).parents[2] / "roles/broker"
 A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
 SHARE = "/srv/activemq/orders-mq01"
 PROCESS = Process(1, 0.0, "S", ("java",))
@@ -137,6 +140,25 @@ def test_link_and_its_target_are_same_store(tmp_path: Path) -> None:
     running_store = running_store_facts(base, PROCESS, str(tmp_path / "link"))
     assert running_store is not None
     assert running_store["directory"] == str(tmp_path / "link")
+
+
+def test_store_of_inspected_broker_has_path_of_inventory(tmp_path: Path) -> None:
+    (tmp_path / "share").mkdir()
+    (tmp_path / "link").symlink_to("share")
+    base = deploy(tmp_path, store_directory=str(tmp_path / "share"))
+    parameters = {"base": base, "unit": None, "wait": 0, "states": ["active"], "required": False}
+    for path, store in (("link", "link"), ("share", "share"), ("other", "share")):
+        result = broker_info._gather_or_require_state({**parameters, "directory": str(tmp_path / path)}, False)
+        assert result["store"] == str(tmp_path / store)
+    assert broker_info._gather_or_require_state({**parameters, "directory": None}, False)["store"] == str(
+        tmp_path / "share"
+    )
+
+
+@pytest.mark.parametrize("file", ["gather_state.yml", "gather_peer_state.yml"])
+def test_inspected_brokers_are_compared_with_store_of_inventory(file: str) -> None:
+    (task,) = yaml.safe_load((ROLE / "tasks" / file).read_text())
+    assert "directory | default(omit, true)" in task["activemq.fleet.broker_info"]["directory"]
 
 
 def test_only_running_broker_with_readable_configuration_has_known_store(tmp_path: Path) -> None:

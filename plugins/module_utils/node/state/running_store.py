@@ -40,9 +40,18 @@ def running_store_facts(base: str, process: Process | None, next_directory: str 
     except (NodeError, OSError, ParseError):
         return None
     directory = shared_store_directory(deployed.store) if deployed.store else None
-    if directory and next_directory and os.path.realpath(directory) == os.path.realpath(next_directory):
-        directory = next_directory
-    return {**deployed.persistence, "directory": directory}
+    return {**deployed.persistence, "directory": store_path_as_in_inventory(directory, next_directory)}
+
+
+def store_path_as_in_inventory(directory: str | None, inventory_directory: str | None) -> str | None:
+    """Return ``inventory_directory``, the path of the store in the inventory, if ``directory`` leads to the same one.
+
+    Otherwise, and if one of both is None, ``directory`` is returned. Equal paths are not read.
+    """
+    if not directory or not inventory_directory or directory == inventory_directory:
+        return directory
+    is_same = os.path.realpath(directory) == os.path.realpath(inventory_directory)
+    return inventory_directory if is_same else directory
 
 
 def is_store_fenced(directory: str, user: str) -> bool:
