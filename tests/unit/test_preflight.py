@@ -319,6 +319,16 @@ def test_account_that_does_not_own_data_directory_is_refused() -> None:
     assert f"run `chown -R mq:mq /var/lib/activemq/activemq {STORE}`" in blocking_lines(facts, user="mq")[0]
 
 
+def test_missing_group_of_existing_account_is_created_before_chown() -> None:
+    without_group = {"account_exists": True, "account_uid": 1001, "account_gid": None}
+    data = {"data_uid": 999, "data_account": "activemq"}
+    facts = {A: MachineFacts.from_machine_info_result({**without_group, **data})}
+    assert "run `groupadd -r mq; chown -R mq:mq " in blocking_lines(facts, user="mq")[0]
+    facts = {A: MachineFacts.from_machine_info_result({**without_group, "base_exists": True})}
+    (line,) = blocking_lines(facts, user="mq", uid=990, gid=989)
+    assert "run `groupadd -r -g 989 mq; usermod -u 990 mq; chown -R mq:mq " in line
+
+
 def test_data_directory_of_id_without_account_is_refused_unless_it_is_configured() -> None:
     facts = {A: MachineFacts.from_machine_info_result({"account_exists": False, "data_uid": 999})}
     (line,) = blocking_lines(facts)

@@ -101,7 +101,8 @@ def _id_change_instruction(host: HostView, uid: int | str | None, gid: int | str
     ``last_step`` is the instruction after the commands.
     """
     commands = [
-        *([f"groupmod -g {gid} {host.broker.user}"] if gid is not None else []),
+        *_group_creation_commands(host, host.broker.gid if gid is None else gid),
+        *([f"groupmod -g {gid} {host.broker.user}"] if gid is not None and host.facts.account_gid is not None else []),
         *([f"usermod -u {uid} {host.broker.user}"] if uid is not None else []),
     ]
     return _owner_change_instruction(host, commands, last_step)
@@ -243,12 +244,16 @@ def data_of_other_account(host: HostView) -> Iterator[Problem]:
     )
 
 
+def _group_creation_commands(host: HostView, gid: int | str | None) -> list[str]:
+    """Return the command that creates the group of the broker's account, with an id unless it is None, if missing."""
+    gid_option = "" if gid is None else f" -g {gid}"
+    return [f"groupadd -r{gid_option} {host.broker.user}"] if host.facts.account_gid is None else []
+
+
 def _account_creation_commands(host: HostView) -> list[str]:
-    """Return the commands that create the broker's account as the playbook does; none if the account exists."""
-    broker, commands = host.broker, []
+    """Return the commands that create the missing ones of the broker's account and its group, as the playbook does."""
+    broker, commands = host.broker, _group_creation_commands(host, host.broker.gid)
     if not host.facts.account_exists:
-        if host.facts.account_gid is None:
-            commands.append(f"groupadd -r{'' if broker.gid is None else f' -g {broker.gid}'} {broker.user}")
         uid_option = "" if broker.uid is None else f" -u {broker.uid}"
         commands.append(f"useradd -r{uid_option} -g {broker.user} -M -s /usr/sbin/nologin {broker.user}")
     return commands
