@@ -185,6 +185,12 @@ def test_new_shared_store_of_running_pair_is_reported_once(tmp_path: Path) -> No
     [
         ("jdbc:postgresql://u:pw@db/x?password=pw&amp;ssl=1", "jdbc:postgresql://db/x"),
         ("jdbc:oracle:thin:scott/tiger@h:1521:S", "jdbc:oracle:thin:@h:1521:S"),
+        ("jdbc:oracle:thin:scott/ti@ger@h:1521:S", "jdbc:oracle:thin:@h:1521:S"),
+        ("jdbc:oracle:thin:@//h:1521/s", "jdbc:oracle:thin:@//h:1521/s"),
+        ("jdbc:oracle:oci:scott/tiger@S", "jdbc:oracle:oci:@S"),
+        ("jdbc:db2://h:50000/db:user=x;password=y;", "jdbc:db2://h:50000/db"),
+        ("jdbc:db2://h:50000/db:sslTrustStoreLocation=/etc/x:y;", "jdbc:db2://h:50000/db"),
+        ("jdbc:mysql:loadbalance://a:3306,b:3306/x", "jdbc:mysql:loadbalance://a:3306,b:3306/x"),
         ("jdbc:sqlserver://h:1433;databaseName=x;password=pw", "jdbc:sqlserver://h:1433;databaseName=x"),
         ("jdbc:derby:/srv/x;create=true", "jdbc:derby:/srv/x"),
     ],

@@ -31,8 +31,10 @@ _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 -- compared with addresses of c
 _STORE_PARENTS = ("persistenceAdapter", "persistenceFactory")
 _KAHADB_ELEMENTS = ("mKahaDB", "kahaDB")
 """Elements whose ``directory`` is a broker's store; the kahaDB elements of an mKahaDB have no directory."""
-_URL_LOGIN = re.compile(r"(?<=//)[^/@]*@|(?<=:thin:)[^@]+(?=@)")
-"""The user and password in a JDBC URL; in a URL of Oracle, they are located before the address."""
+_URL_LOGIN = re.compile(r"(?<=//)[^/@]*@|(?:(?<=:thin:)|(?<=:oci:)).+(?=@)")
+"""The user and password in a JDBC URL; in a URL of Oracle, they are before the last ``@``."""
+_URL_COLON_PARAMETERS = re.compile(r"(?<=/)([^/:]*):\w+=.*", re.DOTALL)
+"""The database in a JDBC URL of DB2 and Informix, and the parameters after it."""
 _DATABASE_PARAMETERS = ("databasename", "database")
 """The parameters of a JDBC URL of SQL Server that select the database, in lower case."""
 _STORE_FILE = re.compile(r"db(?:-\d+\.log|\.data|\.redo)|txStore")
@@ -166,7 +168,8 @@ def _database_url(root: ElementTree.Element, store: ElementTree.Element) -> str 
 def _url_without_login_and_parameters(url: str) -> str:
     location, *parameters = url.partition("?")[0].split(";")
     kept = [text for text in parameters if text.partition("=")[0].strip().lower() in _DATABASE_PARAMETERS]
-    return str(mask_text(";".join([_URL_LOGIN.sub("", location), *kept])))
+    location = _URL_COLON_PARAMETERS.sub(r"\1", _URL_LOGIN.sub("", location))
+    return str(mask_text(";".join([location, *kept])))
 
 
 def _filter_text(entry: ElementTree.Element) -> str:
