@@ -148,7 +148,7 @@ def _build_copy(
         parts_of_id[2] if parts_of_id and is_named_by_id else None,
         _first_topic(record.topic for record in accepted) or _first_topic(record.topic for record in records),
         first=acceptance_records[0].place if acceptance_records else None,
-        is_sent_without_id=any(record.kind == "sent" and record.reason == words.WITHOUT_ID for record in records),
+        is_sent_without_id=any(record.reason == words.WITHOUT_ID for record in records),
     )
     if accepted:
         copy.last, copy.last_hole = accepted[-1].place, accepted[-1].hole

@@ -333,6 +333,23 @@ def test_barrier_with_unproved_acknowledgement_is_not_kept(tmp_path: Path) -> No
         assert '"unconfirmed"' in store.oldest_journal_records(99)[-1].line
 
 
+@pytest.mark.parametrize("is_proved", [False, True])
+def test_journal_record_of_acknowledged_event_shows_that_it_was_sent_without_id(
+    tmp_path: Path, is_proved: bool
+) -> None:
+    """The record ``sent`` is missing after a failed write, or after the event expired before it was written."""
+    with open_store(tmp_path) as store:
+        accept_all(store, [("t", b"{}"), ("t", b"text")])
+        places = [event.seq for event in store.outgoing_events(9)]
+        store.queue_removal_of_acknowledged_events(
+            [SentEvent(place, 1, 1, "b", has_id) for place, has_id in zip(places, (True, False), strict=True)],
+            is_proved,
+        ).result()
+        records = [json.loads(line) for row in store.oldest_journal_records(99) for line in row.line.splitlines()]
+        kind = "acknowledged" if is_proved else "unconfirmed"
+        assert [record.get("reason") for record in records if record["kind"] == kind] == [None, "without id"]
+
+
 def test_dropped_expired_event_is_accepted_again_with_same_id(tmp_path: Path) -> None:
     clock = SimulatedClock()
     with open_store(tmp_path, clock, StoreLimits(drop_expired=True)) as store:

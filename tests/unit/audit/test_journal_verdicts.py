@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from activemq_fleet.audit.journal_lines import parse_event_journal_line
 from activemq_fleet.audit.journals import EventJournalLine
 from activemq_fleet.audit.judged_journals import evaluate_journals
@@ -68,6 +70,21 @@ def test_event_sent_without_id_is_indeterminate_before_and_after_barrier() -> No
     journals.send_barrier()
     assert journals.verdict(with_id)[0] == "lost"
     assert journals.verdict(without_id) == (verdict, reason)
+
+
+@pytest.mark.parametrize("kind", ["acknowledged", "unconfirmed"])
+def test_event_sent_without_id_whose_sent_record_is_missing_is_indeterminate(kind: str) -> None:
+    journals = Journals()
+    journals.subscribe("orders/#")
+    journals.send_barrier()
+    event_fields = {"event_id": f"shop:{EPOCH}:2", "topic": "orders/E"}
+    journals.add("shop", "accepted", **event_fields)
+    journals.add("shop", kind, **event_fields, conn=1, reason="without id")
+    journals.seq += 1
+    journals.send_barrier()
+    verdict, reason = journals.verdict(event_fields["event_id"])
+    assert verdict == "indeterminate"
+    assert "its payload has no event id" in reason
 
 
 def test_event_sent_without_id_but_received_with_it_is_delivered() -> None:

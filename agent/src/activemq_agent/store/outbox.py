@@ -141,10 +141,19 @@ def journal_sent_events(transaction: Transaction, events: Sequence[SentEvent]) -
     for event in events:
         row = transaction.db.execute("SELECT event_id, topic FROM outbox WHERE place = ?", (event.seq,)).fetchone()
         if row:
-            transaction.add_journal_record(
-                "sent", event_id=row[0], topic=row[1], broker=event.broker, conn=event.conn, mid=event.mid,
-                reason=None if event.has_id else "without id",
-            )  # fmt: skip
+            _journal_sent_event(transaction, "sent", event, *row)
+
+
+def _journal_sent_event(transaction: Transaction, kind: str, event: SentEvent, event_id: str, topic: str) -> None:
+    """Add a record about an event that was sent to an agent's event journal.
+
+    Each of these records says whether the event was sent without its id, because others can be missing: after a failed
+    write, the record ``sent`` is not written again.
+    """
+    transaction.add_journal_record(
+        kind, event_id=event_id, topic=topic, broker=event.broker, conn=event.conn, mid=event.mid,
+        reason=None if event.has_id else "without id",
+    )  # fmt: skip
 
 
 def remove_acknowledged_events(transaction: Transaction, events: Sequence[SentEvent], is_delivery_proved: bool) -> None:
@@ -158,9 +167,7 @@ def remove_acknowledged_events(transaction: Transaction, events: Sequence[SentEv
         if row is None:
             continue
         kind = "acknowledged" if is_delivery_proved else "unconfirmed"
-        transaction.add_journal_record(
-            kind, event_id=row[1], topic=row[2], broker=event.broker, conn=event.conn, mid=event.mid
-        )
+        _journal_sent_event(transaction, kind, event, row[1], row[2])
         if not is_delivery_proved and not is_barrier_topic(row[2]):
             transaction.insert_and_count_row("unconfirmed", row[:6], event.conn)
             _delete_excess_unconfirmed(transaction)
