@@ -325,6 +325,33 @@ def test_expired_barrier_is_dropped(tmp_path: Path, expired_rows: int) -> None:
         assert '"reason":"dropped"' in store.oldest_journal_records(99)[-1].line
 
 
+def accept_events_with_barriers_behind_them(store: Store, clock: SimulatedClock) -> list[str]:
+    """Accept two events and then barriers, of which all but one event have no room after their deadline."""
+    event_ids = accept_all(store, [("t", b"x")] * 2 + [(barrier_topic("a", "a1"), b"{}")] * 20)[:2]
+    clock.pass_time(61)
+    store.remove_expired_events_from_outbox()
+    return event_ids
+
+
+def test_requeue_drops_expired_barriers_behind_event_without_room(tmp_path: Path) -> None:
+    clock = SimulatedClock()
+    with open_store(tmp_path, clock, StoreLimits(timeout=5, expired_rows=1)) as store:
+        event_ids = accept_events_with_barriers_behind_them(store, clock)
+        assert store.requeue_expired_events() == 2
+        assert sorted(outgoing_ids(store)) == event_ids
+
+
+def test_expired_barriers_behind_event_without_room_are_dropped_automatically(tmp_path: Path) -> None:
+    clock = SimulatedClock()
+    limits = StoreLimits(timeout=5, expired_rows=1)
+    with Store.open(tmp_path, agent="a1", limits=limits, clock=clock, synchronous="OFF", sweep=0.01) as store:
+        accept_events_with_barriers_behind_them(store, clock)
+        end = time.monotonic() + 20
+        while store.row_and_byte_counts().outbox_rows > 1 and time.monotonic() < end:
+            time.sleep(0.01)
+        assert (store.row_and_byte_counts().outbox_rows, store.row_and_byte_counts().expired) == (1, 1)
+
+
 def test_barrier_with_unproved_acknowledgement_is_not_kept(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         store.accept_event(barrier_topic("a", "a1"), b"{}")

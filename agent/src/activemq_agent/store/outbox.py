@@ -219,7 +219,8 @@ def remove_expired_events_from_outbox(transaction: Transaction) -> int:
 
     These are at most ``EXPIRED_AT_ONCE`` events, those with the earliest deadlines. They are dropped if the limit
     ``drop_expired`` is set, else kept as expired. Without room among the expired ones, the rest stays in the outbox,
-    unsent. Barriers (marker messages of the agent) are dropped: the agent sends new ones.
+    unsent. Barriers (marker messages of the agent) are dropped: the agent sends new ones. Those behind an event without
+    room are left to ``delete_unsent_barriers``.
     """
     expired = 0
     for place in _places_of_events_to_expire(transaction, EXPIRED_AT_ONCE):
@@ -236,6 +237,21 @@ def remove_expired_events_from_outbox(transaction: Transaction) -> int:
         )
         expired += 1
     return expired
+
+
+def delete_unsent_barriers(transaction: Transaction, tables: Sequence[str]) -> None:
+    """Delete the barriers (marker messages of the agent) among its events that it does not send, in the given tables.
+
+    They are those past their deadline in ``outbox``, also behind events that cannot be kept as expired, and those that
+    earlier releases kept in ``expired`` and ``unconfirmed``. Reads all these events.
+    """
+    for table in tables:
+        with closing(_query_unsent_events(transaction, table)) as events:
+            places = [place for place, _, _, topic in events if is_barrier_topic(topic)]
+        for place in places:
+            row = transaction.take_row(table, place)
+            if row is not None and table == "outbox":
+                transaction.add_journal_record("expired", event_id=row[1], topic=row[2], reason="dropped")
 
 
 def _places_of_events_to_expire(transaction: Transaction, limit: int) -> list[int]:

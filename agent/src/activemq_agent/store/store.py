@@ -228,6 +228,7 @@ class Store:
         """
         if event_ids is not None:
             return self._requeue(lambda transaction: outbox.requeue_events(transaction, event_ids))
+        self._writer.submit(lambda transaction: outbox.delete_unsent_barriers(transaction, ("outbox",))).result()
         last_place, requeued = self._writer.committed_counters.place, 0
         end = time.monotonic() + LONGEST_REQUEUE
         while count := self._requeue(lambda job: outbox.requeue_some_expired_events(job, last_place)):

@@ -29,7 +29,7 @@ GROUP = 1000
 WAITING = 100_000
 """Largest number of jobs that wait for the writer, which bounds memory."""
 FORGET_EVERY = 60.0
-"""Seconds between two deletions of ids that are too old to be remembered."""
+"""Seconds between two deletions of ids that are too old to be remembered, and of barriers that cannot expire."""
 
 
 class StoreWriter(threading.Thread):
@@ -136,6 +136,8 @@ class StoreWriter(threading.Thread):
             if now - self._forgot_at >= FORGET_EVERY:
                 self._forgot_at = now
                 jobs.append(inbox.delete_old_event_ids)
+                if due:
+                    jobs.append(lambda transaction: outbox.delete_unsent_barriers(transaction, ("outbox",)))
             if jobs or self.elapsed.has_wall_clock_stepped():
                 self._run_transaction(jobs)
         except (sqlite3.Error, AgentError) as error:
