@@ -352,6 +352,26 @@ def test_expired_barriers_behind_event_without_room_are_dropped_automatically(tm
         assert (store.row_and_byte_counts().outbox_rows, store.row_and_byte_counts().expired) == (1, 1)
 
 
+def test_barriers_that_earlier_release_kept_are_deleted_when_store_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Earlier releases kept expired and unconfirmed barriers, and each counted as an event to alert on."""
+    clock = SimulatedClock()
+    with monkeypatch.context() as earlier_release, open_store(tmp_path, clock, StoreLimits(timeout=5)) as store:
+        earlier_release.setattr(outbox, "is_barrier_topic", lambda topic: False)
+        events = [(barrier_topic("a", "a1"), b"{}"), ("a/__barrier__", b"{}"), ("a/E", b"x")]
+        accept_all(store, events)
+        acknowledge(store, 1, 2, 3, proved=False)
+        accept_all(store, events)
+        clock.pass_time(6)
+        store.remove_expired_events_from_outbox()
+        assert (store.row_and_byte_counts().expired, store.row_and_byte_counts().unconfirmed) == (3, 3)
+    with open_store(tmp_path, clock) as store:
+        assert (store.row_and_byte_counts().expired, store.row_and_byte_counts().unconfirmed) == (1, 1)
+        assert store.requeue_expired_events() == 1
+        assert [event.topic for event in store.outgoing_events(9)] == ["a/E"]
+
+
 def test_barrier_with_unproved_acknowledgement_is_not_kept(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         store.accept_event(barrier_topic("a", "a1"), b"{}")

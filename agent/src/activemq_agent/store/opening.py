@@ -7,6 +7,7 @@ import uuid
 from pathlib import Path
 
 from activemq_agent.agent_errors import AgentError
+from activemq_agent.store import outbox
 from activemq_agent.store.clock import ClockReading, ElapsedTimeCounter, MachineClocks
 from activemq_agent.store.inbox import lane_name_of_topic
 from activemq_agent.store.rows import StoreLimits
@@ -48,7 +49,9 @@ def open_database(
     db.execute("UPDATE unconfirmed SET conn = NULL WHERE conn IS NOT NULL")
     _sort_into_lanes(db, limits)
     _count_rows(db, counters)
-    Transaction(db, counters, limits, clock, elapsed).write_journal_and_counters()
+    transaction = Transaction(db, counters, limits, clock, elapsed)
+    outbox.delete_unsent_barriers(transaction, ("expired", "unconfirmed"))
+    transaction.write_journal_and_counters()
     db.execute("COMMIT")
     return db, counters, elapsed
 
