@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 
 from activemq_agent.agent_errors import OutboxFullError, RequestRefusedError
-from activemq_agent.agent_topics import barrier_topic, is_barrier_topic, topic_without_last_level
+from activemq_agent.agent_topics import BARRIER, barrier_topic, is_barrier_topic, topic_without_last_level
 from activemq_agent.payload_envelope import event_id_in, validated_event_id
 from activemq_agent.printable import count_with_noun
 from activemq_agent.store.rows import SentEvent, size_in_bytes
@@ -246,9 +246,12 @@ def delete_unsent_barriers(transaction: Transaction, tables: Sequence[str]) -> N
     earlier releases kept in ``expired`` and ``unconfirmed``. Reads all these events.
     """
     for table in tables:
-        with closing(_query_unsent_events(transaction, table)) as events:
-            places = [place for place, _, _, topic in events if is_barrier_topic(topic)]
-        for place in places:
+        condition = "deadline <= :now AND" if table == "outbox" else ""
+        events = transaction.db.execute(
+            f"SELECT place, topic FROM {table} WHERE {condition} instr(topic, :level)",  # noqa: S608 -- names of the schema
+            {"now": transaction.now, "level": BARRIER},
+        ).fetchall()
+        for place in [place for place, topic in events if is_barrier_topic(topic)]:
             row = transaction.take_row(table, place)
             if row is not None and table == "outbox":
                 transaction.add_journal_record("expired", event_id=row[1], topic=row[2], reason="dropped")
