@@ -247,6 +247,20 @@ def test_unreadable_events_of_damaged_store_are_accepted_again_with_same_ids(tmp
         assert outgoing_payloads(store) == payloads
 
 
+def test_id_of_delivered_event_is_accepted_again_after_event_was_unreadable(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        store.accept_event("t", b"x", event_id="delivered")
+        acknowledge(store, 1, proved=True)
+        store.accept_event("t", b"unreadable" * 20)
+    content = bytearray((tmp_path / FILE).read_bytes())
+    content[content.index(b"unreadable")] ^= 1
+    (tmp_path / FILE).write_bytes(content)
+    with open_store(tmp_path) as store:
+        assert "accepts the ids of delivered events again, and sends such an event a second time" in str(store.damage)
+        store.accept_event("t", b"x", event_id="delivered")
+        assert [event.event_id for event in store.outgoing_events(9)] == ["delivered"]
+
+
 def test_damage_outside_of_outbox_keeps_ids_of_acknowledged_events(tmp_path: Path) -> None:
     """No event is unreadable, so the ids of delivered events are still known, and they are not sent again."""
     with open_store(tmp_path) as store:

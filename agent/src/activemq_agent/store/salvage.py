@@ -48,7 +48,8 @@ KEYS_TRIED = 2_000
 _LAST_KEY = (1 << 63) - 1
 _PUBLISH_AGAIN = (
     ". If the sources of the unreadable events still have them, publish these events again, with the ids that their "
-    "publishers chose. Publish events whose ids the agent assigned without an id"
+    "publishers chose. Publish events whose ids the agent assigned without an id. The agent also accepts the ids of "
+    "delivered events again, and sends such an event a second time: publish only the unreadable events"
 )
 _INCOMPLETE_JOURNAL = "the agent's store was damaged, so this event journal may lack records"
 
