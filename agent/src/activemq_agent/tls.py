@@ -76,24 +76,30 @@ class RenewedTlsContext:
         self._tls = tls
         self._log = log
         self._file_states = _file_states(tls)
+        self._unusable_file_states: list[tuple[int, int, int] | None] | None = None
         self._context = tls_context(tls)
 
     def current_context(self) -> ssl.SSLContext:
         """Return the SSL context for a new connection, by the present content of the agent's TLS files.
 
-        If replaced files cannot be used, the previous context is returned, and the reason is logged once.
+        If replaced files cannot be used, the previous context is returned, and the reason is logged once. Each call
+        tries them again, because they can become usable without a change, such as on a network file system.
         """
         states = _file_states(self._tls)
+        unusable_states = None
         if states != self._file_states:
-            self._file_states = states
             try:
                 self._context = tls_context(self._tls)
+                self._file_states = states
             except ConfigError as error:
-                self._log.error(
-                    "the agent cannot use its replaced TLS files, and connects with their previous content: correct "
-                    "the file that the field `reason` of this record names",
-                    reason=str(error),
-                )
+                unusable_states = states
+                if states != self._unusable_file_states:
+                    self._log.error(
+                        "the agent cannot use its replaced TLS files, and connects with their previous content: "
+                        "correct the file that the field `reason` of this record names",
+                        reason=str(error),
+                    )
+        self._unusable_file_states = unusable_states
         return self._context
 
 

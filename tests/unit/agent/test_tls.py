@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import ssl
 import warnings
@@ -201,6 +202,26 @@ class TestReplacedFiles:
         assert str(files[part]) in fields["reason"]
         files[part].write_bytes(valid[part].read_bytes())
         assert tls.current_context() is not previous
+        assert len(log.records) == 1
+
+    def test_replaced_file_that_could_not_be_read_once_is_used_from_next_connection_on(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A network file system or too many open files can make a read fail, while the file does not change."""
+        ca = tmp_path / "ca.pem"
+        ca.write_bytes(Authority(tmp_path, "previous").ca.read_bytes())
+        log = RecordingLog()
+        tls = RenewedTlsContext(AgentTlsSettings(ca=ca), log)
+        previous = tls.current_context()
+        ca.write_bytes(Authority(tmp_path, "renewed").ca.read_bytes())
+        with monkeypatch.context() as failing_reads:
+            error = OSError(errno.EIO, "Input/output error")
+            failing_reads.setattr(ssl.SSLContext, "load_verify_locations", Mock(side_effect=error))
+            assert tls.current_context() is tls.current_context() is previous
+        assert len(log.records) == 1
+        renewed = tls.current_context()
+        assert renewed is not previous
+        assert tls.current_context() is renewed
         assert len(log.records) == 1
 
 
