@@ -351,10 +351,11 @@ def _message_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
 
 
 def _broker_certificate_findings(row: BrokerStatus, broker: Broker) -> Iterator[Finding]:
-    yield from _certificate_findings(row.host, row.certificates)
+    yield from _certificate_findings(row.host, row.certificates, ", and restart the service that uses it")
 
 
-def _certificate_findings(host: str, certificates: Sequence[Certificate]) -> Iterator[Finding]:
+def _certificate_findings(host: str, certificates: Sequence[Certificate], next_step: str = "") -> Iterator[Finding]:
+    """Yield findings about the certificates of a host; ``next_step`` is what to do after a certificate was renewed."""
     for certificate in certificates:
         if certificate.days is None:
             yield _finding(
@@ -370,7 +371,7 @@ def _certificate_findings(host: str, certificates: Sequence[Certificate]) -> Ite
                 "certificate-ended",
                 host,
                 text,
-                f"renew the certificate of {certificate.name}, and restart the service that uses it",
+                f"renew the certificate of {certificate.name}{next_step}",
             )
         elif certificate.days < CERTIFICATE_DAYS:
             text = (
@@ -381,7 +382,7 @@ def _certificate_findings(host: str, certificates: Sequence[Certificate]) -> Ite
                 "warning",
                 host,
                 text,
-                f"renew the certificate of {certificate.name}, and restart the service that uses it",
+                f"renew the certificate of {certificate.name}{next_step}",
             )
 
 
