@@ -147,7 +147,7 @@ def journal_sent_events(transaction: Transaction, events: Sequence[SentEvent]) -
 def _journal_sent_event(transaction: Transaction, kind: str, event: SentEvent, event_id: str, topic: str) -> None:
     """Add a record about an event that was sent to an agent's event journal.
 
-    Each of these records says whether the event was sent without its id, because others can be missing: after a failed
+    Each of these records shows whether the event was sent without its id, because others can be missing: after a failed
     write, the record ``sent`` is not written again.
     """
     transaction.add_journal_record(
