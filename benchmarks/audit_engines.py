@@ -35,7 +35,7 @@ def main(engine: str, logs: Path, out: Path, report: Path) -> None:
 
 def spark(logs: Path, out: Path, watch: ResourceWatch) -> None:
     """Run the log stage of ``audit``: list the files, parse them, and write the dataset."""
-    from activemq_fleet.spark.audit_job import read_and_write_log_events
+    from activemq_fleet.spark.audit_job import write_log_events_and_summarize_files
     from activemq_fleet.spark.datasets import AtomicJobOutput
     from activemq_fleet.spark.inputs import list_audit_inputs
     from activemq_fleet.spark.session import SessionOptions, temporary_spark_session
@@ -46,7 +46,7 @@ def spark(logs: Path, out: Path, watch: ResourceWatch) -> None:
         running.range(1).count()
         watch.ready()
         with AtomicJobOutput(running, str(out / "audit")) as output:
-            read_and_write_log_events(running, output, list_audit_inputs(running, str(logs)))
+            write_log_events_and_summarize_files(running, output, list_audit_inputs(running, str(logs)))
             output.commit()
         watch.finished()
 

@@ -151,7 +151,7 @@ CHAPTERS: dict[str, tuple[Term, ...]] = {
         Term(
             "canary",
             "a message that an agent sends to itself to prove that its connection works",
-            f"{_AGENT}agent_connection:AgentConnection",
+            f"{_AGENT}agent_connection:AgentMqttConnection",
         ),
         Term(
             "delivery",

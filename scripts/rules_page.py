@@ -64,7 +64,7 @@ def rule_section(rule: Rule, level: int = 3) -> Iterator[str]:
         for example in examples:
             yield f"{kind} on {example.release}{_file(example)}:\n\n"
             yield f"```{_language(rule, example)}\n{example.text.rstrip()}\n```\n\n"
-    yield f"Source: {_escaped(rule.evidence_for_rule)}.\n"
+    yield f"Source: {_escaped(rule.evidence_from_docstring)}.\n"
 
 
 def _language(rule: Rule, example: RuleExample) -> str:

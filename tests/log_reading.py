@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 
 from activemq_fleet.logs.kinds import log_message_kind, log_message_kind_ids
 from activemq_fleet.node.log.kinds import LogEvent
-from activemq_fleet.node.log.log_layouts import LogLineRewriter
+from activemq_fleet.node.log.log_layouts import DefaultLogLayoutConverter
 from activemq_fleet.node.log.log_records import Record
 
 _DATE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) \| ", re.ASCII)
@@ -216,7 +216,7 @@ def first_difference(data: bytes, zone: str = "UTC") -> str:
 
 def has_another_layout(data: bytes) -> bool:
     """Return whether a line of a log is a record of another layout, which ``read_rows`` does not read."""
-    rewriter = LogLineRewriter()
+    rewriter = DefaultLogLayoutConverter()
     lines = data.decode(errors="backslashreplace").split("\n")
     return any(rewriter.lines_in_default_layout(line.removesuffix("\r")) != [line.removesuffix("\r")] for line in lines)
 

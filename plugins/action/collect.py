@@ -13,13 +13,16 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.activemq.fleet.plugins.plugin_utils import collected
-from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec, read_documentation
+from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import (
+    argument_spec,
+    read_documentation_text,
+)
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_module_of_node_package
 
 parse_untrusted_json = import_module_of_node_package("foreign_data").parse_untrusted_json
 escape_unprintable = import_module_of_node_package("printable").escape_unprintable
 
-_ARGUMENTS = argument_spec(read_documentation("collect"))
+_ARGUMENTS = argument_spec(read_documentation_text("collect"))
 _CONTROLLER_ARGUMENTS = ("state", "about")
 _RESULT_KEYS = ("facts", "left_out", "notes", "files")
 _CLOCK_READINGS = 3

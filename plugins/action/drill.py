@@ -53,7 +53,7 @@ class ActionModule(OncePerFleetAction):
         drill_run = import_library_module("lab.drill_run")
         run = drill_run.DrillRun(Path(arguments["directory"]))
         if arguments["step"] == "status":
-            next_fault = run.next_drill_fault(
+            next_fault = run.next_fault_number_and_pair(
                 {host: host_evidence["state"] for host, host_evidence in arguments["evidence"].items()}
             )
             drill = {
@@ -67,7 +67,7 @@ class ActionModule(OncePerFleetAction):
             accepted, handled = run.wait_for_steady_load_rates(options["pair"], float(options["patience"]))
             return {"load": {"accepted": accepted, "handled": handled}}
         if arguments["step"] == "record":
-            return {"void": run.record_fault(drill_run.fault_from_mapping(arguments["fault"])).void}
+            return {"void": run.record_fault_and_mark_if_void(drill_run.fault_from_mapping(arguments["fault"])).void}
         return self._end_drill(run, arguments, task_vars)
 
     def _begin_drill(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class ActionModule(OncePerFleetAction):
         result = run.finish_and_judge(fleet, skew=skew, notes=playbook_drill.NOTES)
         headline = import_library_module("drills.drill_verdict").drill_headline(result)
         try:
-            playbook_drill.write_drill_html_page(result, report)
+            playbook_drill.write_drill_html_page_and_json(result, report)
         except OSError as error:
             place = _save_result_elsewhere(result)
             raise AnsibleActionFail("; ".join([headline, *result.reasons, f"{error}. {place}"])) from None

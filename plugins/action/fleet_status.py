@@ -98,7 +98,7 @@ def _write_evidence(path: str, evidence: Mapping[str, Any]) -> None:
 
 def _status_result(status: Any, to: str | None) -> dict[str, Any]:
     if to:
-        import_library_module("reports.status_page").write_status_file(status, to)
+        import_library_module("reports.status_page").write_status_as_html_or_json(status, to)
     findings = [finding.to_line() for finding in status.findings]
     return {
         "table": import_library_module("status.text").table_lines(status),

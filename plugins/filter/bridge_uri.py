@@ -64,7 +64,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
 
 def bridge_uri(brokers: Any, release: str, kind: str | None = None, scheme: str = "tcp") -> str:
     with translate_errors_to_filter_error("bridge_uri", brokers):
-        addresses = import_library_module("endpoints").broker_endpoints(brokers, "openwire")
+        addresses = import_library_module("endpoints").connector_endpoints_of_brokers(brokers, "openwire")
         return str(
             import_library_module("uris").bridge_uri(
                 addresses, import_from_public_api("Release").of(release), kind, scheme=scheme

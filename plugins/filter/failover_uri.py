@@ -56,7 +56,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
 
 def failover_uri(brokers: Any, options: Mapping[str, Any] | None = None, scheme: str = "tcp") -> str:
     with translate_errors_to_filter_error("failover_uri", brokers):
-        addresses = import_library_module("endpoints").broker_endpoints(brokers, "openwire")
+        addresses = import_library_module("endpoints").connector_endpoints_of_brokers(brokers, "openwire")
         return str(import_library_module("uris").failover_uri(addresses, options, scheme=scheme))
 
 

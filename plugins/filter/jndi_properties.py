@@ -60,7 +60,7 @@ def jndi_properties(brokers: Any, group: str, scheme: str = "tcp") -> str:
                 f"the argument 'group' is {group!r}, but it must be one line of text. Set it to the name of the group"
             )
         uri = import_library_module("uris").failover_uri(
-            import_library_module("endpoints").broker_endpoints(brokers, "openwire"), scheme=scheme
+            import_library_module("endpoints").connector_endpoints_of_brokers(brokers, "openwire"), scheme=scheme
         )
         return str(
             import_library_module("render.engine")

@@ -48,8 +48,8 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
 def mb_urls(brokers: Any) -> str:
     with translate_errors_to_filter_error("mb_urls", brokers):
         return str(
-            import_library_module("addresses").format_mb_urls_of_agent_conf(
-                import_library_module("endpoints").broker_endpoints(brokers, "mqtt")
+            import_library_module("addresses").format_mb_urls_value_of_agent_conf(
+                import_library_module("endpoints").connector_endpoints_of_brokers(brokers, "mqtt")
             )
         )
 

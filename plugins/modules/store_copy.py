@@ -153,7 +153,7 @@ def _perform_copy_step(parameters: dict[str, Any], check: bool) -> dict[str, Any
     if state == "staged":
         return {"changed": True, "missing": store_copy.prepare_staging_and_list_missing_files(directory, files, user)}
     if state == "written":
-        length = store_copy.append_chunk(
+        length = store_copy.append_compressed_chunk(
             directory, files, parameters["name"], parameters["offset"], parameters["data"], user
         )
         return {"changed": True, "length": length}
@@ -162,7 +162,7 @@ def _perform_copy_step(parameters: dict[str, Any], check: bool) -> dict[str, Any
             "changed": True,
             "backup": store_copy.replace_store_by_copy(directory, files, parameters["source"], user),
         }
-    return {"changed": True, "backup": store_copy.finish_interrupted_store_replacement(directory, user)}
+    return {"changed": True, "backup": store_copy.finish_replacement_and_return_backup(directory, user)}
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import yaml
 _KEYS = ("type", "elements", "choices", "default", "required")
 
 
-def read_documentation(module: str) -> str:
+def read_documentation_text(module: str) -> str:
     """Read and return the DOCUMENTATION of one of the collection's Ansible modules.
 
     Does not import what the module needs on hosts.

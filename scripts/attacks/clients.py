@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.polling import poll_until_true
+from activemq_fleet.lab.polling import poll_for_true_result
 from activemq_fleet.lab.stomp import Credentials, StompConnection, StompPublisher
 from activemq_fleet.node.timeouts import READY
 
@@ -188,5 +188,5 @@ def _number_in(text: str) -> int:
 
 def wait_until(condition: Callable[[], bool], description: str, seconds: float = READY) -> None:
     """Return when ``condition()`` is true. Raises LabError after ``seconds``."""
-    if not poll_until_true(condition, seconds, 0.02):
+    if not poll_for_true_result(condition, seconds, 0.02):
         raise LabError(f"timed out after {seconds:g} s: the condition is not met that {description}")

@@ -25,7 +25,7 @@ import psutil
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.freeze import lock_file_path, replace_lock_file
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.lab.polling import poll_until_true
+from activemq_fleet.lab.polling import poll_for_true_result
 from activemq_fleet.render.broker_paths import kahadb_directory_in_xml
 from scripts.attacks.clients import wait_until
 from scripts.attacks.store_image import StoreImage
@@ -111,7 +111,7 @@ class Target:
         has_begun = _MOMENTS[self.moment]
         directory = os.path.realpath(kahadb_directory_in_xml(self.lab.fleet.broker(self.active)))
         before = _files_of(directory)
-        if not poll_until_true(lambda: has_begun(before, _files_of(directory)), _LONGEST_MOMENT, 0.001):
+        if not poll_for_true_result(lambda: has_begun(before, _files_of(directory)), _LONGEST_MOMENT, 0.001):
             self.moment += ", which did not begin"
 
 
@@ -178,7 +178,7 @@ def guard_alone(target: Target) -> None:
 
     def free_lock() -> None:
         target.replace_lock()
-        if not poll_until_true(target.peer_serves, _GUARD_WATCHDOG):
+        if not poll_for_true_result(target.peer_serves, _GUARD_WATCHDOG):
             guard.kill()
 
     with _frozen(guard):
@@ -260,7 +260,7 @@ def guard_out_of_memory(target: Target) -> None:
     guard, java = _guard_and_java(target)
     size = guard.memory_info().vms
     guard.rlimit(psutil.RLIMIT_AS, (size, size))
-    poll_until_true(lambda: not _runs(guard), _SHORT_OF_MEMORY)
+    poll_for_true_result(lambda: not _runs(guard), _SHORT_OF_MEMORY)
     if _runs(guard):
         guard.kill()
     _wait_for_java_end(target, java)

@@ -171,7 +171,7 @@ def parse_address_and_tls(text: str) -> tuple[Address, bool]:
     return parse_host_port(rest.removesuffix("/")), True
 
 
-def format_mb_urls_of_agent_conf(addresses: Iterable[Address], *, tls: bool = False) -> str:
+def format_mb_urls_value_of_agent_conf(addresses: Iterable[Address], *, tls: bool = False) -> str:
     """Format broker addresses as the value of ``mb.urls`` in agent.conf.
 
     The form is ``h:1883,h:1883``, or ``ssl://h:8883`` with TLS.

@@ -9,7 +9,7 @@ from activemq_fleet.addresses import Address, parse_host_port, validated_host_na
 from activemq_fleet.node.protocols import PROTOCOLS
 
 
-def broker_endpoints(items: Any, connector: str) -> tuple[Address, ...]:
+def connector_endpoints_of_brokers(items: Any, connector: str) -> tuple[Address, ...]:
     """Return the endpoints (host, port) of one connector of each given broker.
 
     The order is that of the brokers. ``items`` is a list, or one text with commas. An item is ``host`` (with the usual

@@ -132,7 +132,7 @@ def _section_of(path: XmlPath) -> tuple[int, _Section]:
     )
 
 
-class MatchingStartTag(NamedTuple):
+class PossibleOriginTagInFragment(NamedTuple):
     """A start tag in a user-written XML fragment that may define the element of activemq.xml which a finding reports.
 
     ``shared_attributes`` is the number of attributes that the tag and the rendered element have in common, and
@@ -143,7 +143,7 @@ class MatchingStartTag(NamedTuple):
     line_offset: int
 
 
-def matching_start_tags(fragment: str, origin: InventoryVariablesOfValue) -> Iterator[MatchingStartTag]:
+def matching_start_tags(fragment: str, origin: InventoryVariablesOfValue) -> Iterator[PossibleOriginTagInFragment]:
     """Yield the start tags in a user-written XML fragment that match the element of activemq.xml in a finding.
 
     ``origin`` describes the rendered element or attribute that a finding reports.
@@ -156,7 +156,7 @@ def matching_start_tags(fragment: str, origin: InventoryVariablesOfValue) -> Ite
         if tag["name"] != origin.element or not attributes.issuperset(origin.attributes):
             continue
         begin = matches[origin.attributes[0][0]].start() if origin.is_attribute else tag.start()
-        yield MatchingStartTag(len(attributes & element), text.count("\n", 0, begin))
+        yield PossibleOriginTagInFragment(len(attributes & element), text.count("\n", 0, begin))
 
 
 def _attribute_value(quoted: str) -> str:

@@ -103,7 +103,7 @@ def judge(content: Read, modules: SimpleNamespace = MODULES) -> tuple[Units, dic
         content.lines, key=lambda line: (line.agent, epochs[line.agent, line.epoch].rank, line.jseq, line.kind is None)
     )
     entries = list(journals.records_and_gaps_in_order(in_order, epochs))
-    subscribers = ranges.subscribers_by_name(
+    subscribers = ranges.subscriptions_by_subscriber_name(
         [entry for entry in entries if isinstance(entry, journals.AgentSubscriptionChange)]
     )
     missing = {entry.agent: entry.records for entry in entries if isinstance(entry, journals.MissingRecordCount)}

@@ -70,7 +70,7 @@ elif receipt.quarantined and receipt.handled:
 
 an event handled twice is delivered
 deliveries.py
-verdict, reason = VerdictWithReason("duplicate", f"handled {receipt.handled} times")
+verdict, reason = DeliveryVerdictWithReason("duplicate", f"handled {receipt.handled} times")
 verdict, reason = words.HANDLED
 
 a # does not match the level above it

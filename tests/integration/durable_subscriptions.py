@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.lab.polling import poll_until_true
+from activemq_fleet.lab.polling import poll_for_true_result
 from activemq_fleet.lab.stomp import StompConnection
 from activemq_fleet.node.fence.shared_store import current_store_directory
 from activemq_fleet.node.kahadb import journal
@@ -52,7 +52,7 @@ class AgedSubscription:
                 publisher.send(f"/topic/{TOPIC}", body)
         self.pass_through(3)
         # Later releases move the record only when no message waits.
-        poll_until_true(self.has_lost_its_record, 8, 0.2)
+        poll_for_true_result(self.has_lost_its_record, 8, 0.2)
         if lab.fleet.brokers[0].release.loses_subscriptions_on_rebuild:
             # The cleanup may remove a data file within 0.5 s of its creation; then the copy is made again.
             until(self.has_kept_index, PATIENCE, "the copy of the index has every later data file")
@@ -79,7 +79,7 @@ class AgedSubscription:
 
     def has_lost_its_record(self) -> bool:
         """Return whether the journal has no record of the subscription before the messages that wait for it."""
-        for command in journal.read_journal_commands(str(self.store), journal.JournalEnd()):
+        for command in journal.read_journal_commands_and_set_tail(str(self.store), journal.JournalEnd()):
             if command.destination == f"1:{TOPIC}":
                 return command.kind != journal.SUBSCRIPTION
         return True

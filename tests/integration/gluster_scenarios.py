@@ -20,7 +20,7 @@ import psutil
 
 from activemq_fleet.lab.connector_and_port_checks import is_port_taken
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.lab.polling import poll_until_true
+from activemq_fleet.lab.polling import poll_for_true_result
 from activemq_fleet.lab.status_evidence import lab_status
 from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.fence.old_generations import uncopied_messages
@@ -157,7 +157,7 @@ def _split(scenario: Scenario) -> Callable[[], None]:
         for host in (A, B):
             volume.join_bricks(scenario.mount_of(host))
         volume.gluster("volume", "set", "store", "cluster.self-heal-daemon", "on")
-        poll_until_true(lambda: _starts_heal(volume), _HEALED, 2)
+        poll_for_true_result(lambda: _starts_heal(volume), _HEALED, 2)
 
     return heal
 
@@ -218,16 +218,16 @@ def run(fault: str, release: str, fence: str, directory: Path) -> dict[str, Any]
             heal = _FAULTS[fault](scenario)
             began = time.monotonic()
             served = None
-            if is_taken_over and poll_until_true(lambda: scenario.state(B) == "active", _TAKEOVER, 0.1):
+            if is_taken_over and poll_for_true_result(lambda: scenario.state(B) == "active", _TAKEOVER, 0.1):
                 served = time.monotonic() - began
             time.sleep(_SERVED if is_taken_over else _WITHOUT_QUORUM if fault == "quorum" else _FAULTY)
             reports = {host.partition(".")[0]: _reports(scenario, host) for host in (A, B)}
             heal()
             healed = time.monotonic()
             ended = None
-            if is_taken_over and poll_until_true(lambda: scenario.state(A) != "active", _SETTLED, 0.1):
+            if is_taken_over and poll_for_true_result(lambda: scenario.state(A) != "active", _SETTLED, 0.1):
                 ended = time.monotonic() - healed
-            poll_until_true(lambda: "active" in (scenario.state(A), scenario.state(B)), _TAKEOVER, 0.2)
+            poll_for_true_result(lambda: "active" in (scenario.state(A), scenario.state(B)), _TAKEOVER, 0.2)
             time.sleep(3)
             silence = senders[0].silence
         states = {host.partition(".")[0]: scenario.state(host) for host in (A, B)}
@@ -263,13 +263,13 @@ def _count(scenario: Scenario, senders: Any, is_taken_over: bool) -> dict[str, A
     psutil.wait_procs(running, 10)
     lab = scenario.labs[host]
     lab.start(host, wait=False)
-    if not poll_until_true(lambda: lab.state(host) == "active", _TAKEOVER, 0.2):
+    if not poll_for_true_result(lambda: lab.state(host) == "active", _TAKEOVER, 0.2):
         return {"lost": None, "why": f"{host} does not start: {lab.state(host)}"}
     credentials = lab.credentials(PAIR)
     named = 0
     if scenario.is_fenced:
         store = SharedStore(lab.fleet.broker(host).store_directory)
-        poll_until_true(
+        poll_for_true_result(
             lambda: _old_generations(store) <= set(store.generation_numbers_with_uncopied_messages()), _NAMED, 0.5
         )
         for number in store.generation_numbers_with_uncopied_messages():

@@ -317,7 +317,7 @@ def _take_over(
 
 
 def _peers(broker: SandboxBroker) -> list[str]:
-    return [bridge.peer for bridge in broker.run_state.established_bridges]
+    return [bridge.peer for bridge in broker.run_state.currently_established_bridges]
 
 
 def _count_duplicates(logs: Recording, *names: str) -> int:

@@ -121,7 +121,7 @@ class Controller:
             self.lab.start(step.hosts[0])
             yield f"start {self._node(step)}"
         elif step.act == "finish":
-            store_copy.finish_interrupted_store_replacement(self.store(step.hosts[0]))
+            store_copy.finish_replacement_and_return_backup(self.store(step.hosts[0]))
             yield "finish"
         elif step.act == "copy":
             self.winner = step.winner
@@ -140,7 +140,7 @@ class Controller:
             position = offset
             while position < files[name]["size"]:
                 packed_chunk = store_copy.read_packed_chunk(source, name, position, files[name]["size"])
-                position = store_copy.append_chunk(target, files, name, position, packed_chunk)
+                position = store_copy.append_compressed_chunk(target, files, name, position, packed_chunk)
                 pieces += 1
                 yield f"piece {pieces}"
         self.backup = store_copy.replace_store_by_copy(target, files, winner)

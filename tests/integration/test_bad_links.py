@@ -49,9 +49,9 @@ def start_linked_brokers(
     south = sandbox.add_broker("south", release, document("south", sandbox.address(2), STORE, *policies))
     for broker in (south, north):
         assert broker.boot().fate == "started", broker.output
-    assert until(lambda: any(bridge.peer == "south" for bridge in north.run_state.established_bridges), PATIENCE), (
-        north.output
-    )
+    assert until(
+        lambda: any(bridge.peer == "south" for bridge in north.run_state.currently_established_bridges), PATIENCE
+    ), north.output
     return north, south
 
 

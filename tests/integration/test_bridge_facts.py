@@ -125,7 +125,7 @@ def start_brokers(*brokers: SandboxBroker) -> None:
 
 
 def bridge_peers(broker: SandboxBroker) -> list[str]:
-    return [bridge.peer for bridge in broker.run_state.established_bridges]
+    return [bridge.peer for bridge in broker.run_state.currently_established_bridges]
 
 
 def start_linked_brokers(sandbox: BrokerSandbox, release: str, *lists: str, **attributes: str) -> SandboxBroker:

@@ -113,9 +113,9 @@ def start_bridged_brokers(sandbox: BrokerSandbox, release: str, relay: Relay, po
     south = sandbox.add_broker("south", release, document("south", sandbox.address(2), store))
     for broker in (south, north):
         assert broker.boot().fate == "started", broker.output
-    assert until(lambda: any(bridge.peer == "south" for bridge in north.run_state.established_bridges), 180), (
-        north.output
-    )
+    assert until(
+        lambda: any(bridge.peer == "south" for bridge in north.run_state.currently_established_bridges), 180
+    ), north.output
     return north
 
 

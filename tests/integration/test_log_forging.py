@@ -125,8 +125,7 @@ def test_rejected_logins_forge_no_applied_change_and_cost_no_search_time(sandbox
     lines = runtime_configuration._read_log_since(log_end)
     assert sum(RELOADED[2] in line for line in lines) >= len(LINE_ENDS), "the forged names are not in the log"
     assert (
-        runtime_configuration.logged_outcome_of_live_change(lines, runtime_configuration.LiveChange(1, True, 1.0))
-        is None
+        runtime_configuration.has_live_change_succeeded(lines, runtime_configuration.LiveChange(1, True, 1.0)) is None
     )
     (longest, *_) = sorted((broker.data / "console.log").read_text().split("\n"), key=len, reverse=True)
     assert len(longest) > 40_000

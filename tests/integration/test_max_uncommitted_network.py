@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.polling import poll_until_true
+from activemq_fleet.lab.polling import poll_for_true_result
 from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.probe.connector_probe import ProbeAnswer, probe_connector
 from activemq_fleet.node.state.broker_state import gather_broker_state
@@ -68,7 +68,7 @@ def test_lab_of_max_uncommitted_network_does_not_come_up(lab_of: LabOf, tmp_path
     with ThreadPoolExecutor(max_workers=1) as pool:
         lab_start = pool.submit(lab.up, timeout=60)
         answers = {
-            protocol: poll_until_true(
+            protocol: poll_for_true_result(
                 partial(probe_if_greeted, protocol, lab.addresses(HOST, protocol)[0], login), PATIENCE
             )
             for protocol in ("stomp", "mqtt")

@@ -45,7 +45,7 @@ def start_brokers(*brokers: SandboxBroker) -> None:
 
 def peers_of(broker: SandboxBroker) -> list[str]:
     """Return the brokers to which a broker has bridges, by the names that its log has."""
-    return [bridge.peer for bridge in broker.run_state.established_bridges]
+    return [bridge.peer for bridge in broker.run_state.currently_established_bridges]
 
 
 def message_crosses(sandbox: BrokerSandbox, source: int, target: int, queue: str, timeout: float = PATIENCE) -> bool:

@@ -181,7 +181,7 @@ def test_cut_batch_is_removed_before_start(tmp_path: Path, release: str, more: d
 def test_unrepaired_broker_does_not_start_with_cut_batch(
     tmp_path: Path, release: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("activemq_fleet.lab.lab_brokers.repair_store_command", lambda _broker: ())
+    monkeypatch.setattr("activemq_fleet.lab.lab_brokers.repair_store_command_words", lambda _broker: ())
     with store_with_cut_batch(tmp_path, release, ha="none") as lab, pytest.raises(LabError, match="EOFException"):
         lab.up(timeout=60)
 
@@ -302,7 +302,7 @@ def test_guard_does_not_use_index_that_needs_missing_file(tmp_path: Path, releas
 def test_unrepaired_broker_fails_to_start_then_loses_messages_after_checkpoint(
     tmp_path: Path, release: str, starts_later: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("activemq_fleet.lab.lab_brokers.repair_store_command", lambda _broker: ())
+    monkeypatch.setattr("activemq_fleet.lab.lab_brokers.repair_store_command_words", lambda _broker: ())
     with store_with_missing_file(tmp_path, release, ha="none") as killed:
         for _ in range(1 if starts_later else 2):
             with pytest.raises(LabError, match="stopped while it was starting"):
@@ -397,7 +397,7 @@ def test_no_message_after_moved_acknowledgements_is_lost(tmp_path: Path, release
 def test_unrepaired_broker_loses_messages_after_moved_acknowledgements(
     tmp_path: Path, release: str, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("activemq_fleet.lab.lab_brokers.repair_store_command", lambda _broker: ())
+    monkeypatch.setattr("activemq_fleet.lab.lab_brokers.repair_store_command_words", lambda _broker: ())
     with moved_acks_store(tmp_path, release, **more) as killed:
         assert killed.messages_lost_after_two_kills() == killed.sent[COUNT:]
 

@@ -18,7 +18,7 @@ from activemq_fleet.logs.decompression import TRUNCATED
 from activemq_fleet.logs.event_batches import SCHEMA, LogReleaseAndTimeZone, LogScanner
 from activemq_fleet.logs.host_log_batches import CUT_OFF
 from activemq_fleet.logs.rolled_files import BEGINNING
-from activemq_fleet.spark.audit_job import read_and_write_log_events
+from activemq_fleet.spark.audit_job import write_log_events_and_summarize_files
 from activemq_fleet.spark.datasets import AtomicJobOutput
 from activemq_fleet.spark.inputs import AuditedHost, AuditInputs, binary_files_dataframe, list_audit_inputs
 from activemq_fleet.spark.log_events import EVENTS_SCHEMA, ONE_PARTITION, _read_beginnings, map_log_events
@@ -233,7 +233,7 @@ def test_spark_workers_write_same_log_events_as_spark_itself(
         if writer == "spark":
             monkeypatch.setattr(AtomicJobOutput, "_workers_directory", lambda _: None)
         with AtomicJobOutput(spark, str(tmp_path / writer)) as output:
-            log_summaries = read_and_write_log_events(spark, output, inputs)
+            log_summaries = write_log_events_and_summarize_files(spark, output, inputs)
             output.commit()
         events_directory = tmp_path / writer / "events"
         footers = {pq.read_metadata(path).metadata[_FOOTER] for path in events_directory.iterdir()}
@@ -257,7 +257,9 @@ def test_spark_workers_write_empty_dataset_of_events_without_logs(spark: SparkSe
     (tmp_path / "logs/h/agent").mkdir(parents=True)
     (tmp_path / "logs/h/agent/journal.jsonl").write_bytes(b"{}\n")
     with AtomicJobOutput(spark, str(tmp_path / "out")) as output:
-        assert read_and_write_log_events(spark, output, list_audit_inputs(spark, str(tmp_path / "logs"))) == []
+        assert (
+            write_log_events_and_summarize_files(spark, output, list_audit_inputs(spark, str(tmp_path / "logs"))) == []
+        )
         assert output.row_counts_by_dataset == {"events": 0}
 
 

@@ -15,14 +15,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from activemq_fleet.audit.evidence import Incident, LoggedMinute, LogRecordEvidence, PairNode
+from activemq_fleet.audit.evidence import HostLogMinute, Incident, LogRecordEvidence, PairNode
 from activemq_fleet.audit.log_evidence import TEXT, evidence_in_log
 from activemq_fleet.audit.logged_bridges import LoggedBridge
 from activemq_fleet.audit.pair_findings import (
     FleetWideLogEvidence,
     incidents_of_pair,
-    logged_minutes_of_all_hosts,
     pair_findings_of_logs,
+    sorted_logged_minutes_of_all_hosts,
 )
 from activemq_fleet.audit.unexplained_records import UnexplainedRecordGroup
 from activemq_fleet.logs.event_batches import SCHEMA, LogReleaseAndTimeZone, LogScanner
@@ -56,13 +56,13 @@ def read_log(directory: Path) -> bytes:
 
 def evidence_of_log_text(
     host: str, log: bytes, release: str | None = None
-) -> Iterator[LogRecordEvidence | LoggedMinute]:
+) -> Iterator[LogRecordEvidence | HostLogMinute]:
     """Yield the evidence in a log and the times at which it has records, as an audit reads them."""
     table = pa.Table.from_batches(
         list(LogScanner(LogReleaseAndTimeZone(release)).arrow_batches_of_log_records(log)), schema=SCHEMA
     )
     times = table["time"].drop_null().combine_chunks()
-    yield from logged_minutes_of_all_hosts(pa.array([host] * len(times)), times)
+    yield from sorted_logged_minutes_of_all_hosts(pa.array([host] * len(times)), times)
     rows = table.to_pylist()
     yield from evidence_in_log(log_records(host, rows))
 

@@ -15,8 +15,8 @@ from activemq_fleet.audit.report_figures import (
     IncidentFigures,
     LinkSummary,
     LogLineFigures,
+    PeriodWithoutHandledEvents,
     ReportPeriod,
-    SubscriberIdlePeriod,
     TimeLineHost,
 )
 from activemq_fleet.audit.result import AuditCounts, AuditInputSummary, AuditResult, InputGap, audit_outcome
@@ -68,7 +68,7 @@ def make_picture(text: str = "x", hosts: int = 1, incidents: int = 1, seconds: f
         events.count_event(EventOutcome(f"d-{number}", "t", "delivered", "handled", time_after(1), handled, ["s"]), [])
     events.count_event(EventOutcome("b", "t", "delivered", "handled", time_after(3), time_after(2), ["s"]), [])
     events.count_event(EventOutcome(f"e-{text}", f"t-{text}", "lost", text, None, None, []), [])
-    events.idle_periods.add_items_keeping_smallest_keys(SubscriberIdlePeriod(f"s-{text}", time_after(40), 4.2))
+    events.idle_periods.add_items_keeping_smallest_keys(PeriodWithoutHandledEvents(f"s-{text}", time_after(40), 4.2))
     names = [f"h{number}-{text}" for number in range(hosts)]
     time_line_hosts = [
         TimeLineHost(name, f"p{n // 2}-{text}", (HostStateSpan(name, "active", NOON, None),))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from activemq_fleet.drills.drill_verdict import drill_verdict_and_reasons
-from activemq_fleet.drills.model import BrokerStateSpan, DrillResult, DrillSetup, Fault, PairEventCounts
+from activemq_fleet.drills.model import BrokerStateSpan, DrillResult, DrillSettingsAndMachine, Fault, PairEventCounts
 from activemq_fleet.lab.drill_files import state_spans
 
 BEGAN = 1_795_269_479.0
@@ -35,7 +35,7 @@ def result_of(faults: Sequence[Fault], accounts: Sequence[PairEventCounts], **ch
     wanted = len({(fault.pair, fault.number) for fault in faults})
     verdict, reasons = drill_verdict_and_reasons(faults, accounts, wanted)
     pairs = {account.pair: "6.3.1" for account in accounts}
-    conditions = DrillSetup(
+    conditions = DrillSettingsAndMachine(
         where="lab",
         what="kill",
         wanted=wanted,

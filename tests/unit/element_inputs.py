@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from activemq_fleet.settings import usage
 from activemq_fleet.settings.xml_beans import BeanWithTypeKey, NamedDestination, SwitchableBean, XmlBean
-from activemq_fleet.settings.xml_element_settings import HostXmlElementSettings
+from activemq_fleet.settings.xml_element_settings import SettingsRenderedAsXmlElements
 
 NONSENSE = st.sampled_from(
     [None, -7, "", "x y", "${a}", "]]>", {"type": "no"}, [1], "#{1}", 1.5, True, "70 %", "9" * 40]
@@ -92,7 +92,7 @@ def value_or_nonsense(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 VARIABLES = {
     name: value_or_nonsense(value_of(field.annotation, name))
-    for name, field in HostXmlElementSettings.model_fields.items()
+    for name, field in SettingsRenderedAsXmlElements.model_fields.items()
 }
 element_settings = st.lists(st.sampled_from(sorted(VARIABLES)), min_size=1, max_size=3, unique=True).flatmap(
     lambda names: st.fixed_dictionaries({name: VARIABLES[name] for name in names})

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activemq_fleet.addresses import (
-    format_mb_urls_of_agent_conf,
+    format_mb_urls_value_of_agent_conf,
     parse_address_and_tls,
     parse_host_port,
     validated_host_name,
@@ -52,7 +52,9 @@ def test_host_names_that_java_cannot_resolve_are_refused(name: str) -> None:
     )
 )
 def test_formatted_mb_urls_are_parsed_to_same_addresses(addresses: list[tuple[str, int]]) -> None:
-    assert [parse_host_port(address) for address in format_mb_urls_of_agent_conf(addresses).split(",")] == addresses
+    assert [
+        parse_host_port(address) for address in format_mb_urls_value_of_agent_conf(addresses).split(",")
+    ] == addresses
 
 
 @pytest.mark.parametrize(

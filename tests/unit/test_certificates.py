@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from activemq_fleet.node.probe import certificates
-from activemq_fleet.node.probe.certificates import certificate_expiry_time, first_expiring_certificate
+from activemq_fleet.node.probe.certificates import certificate_expiry_epoch_seconds, first_expiring_certificate
 from activemq_fleet.node.state.agent_status import gather_agent_status
 from tests.unit.attackers import STRANGER, create_owned_directory, requires_root
 
@@ -94,7 +94,7 @@ def test_file_without_certificate_has_error_and_no_expiry_time(tmp_path: Path, c
 @pytest.mark.parametrize("der", [b"", b"\x30", b"\x30\x84\xff\xff\xff\xff", b"\x30\x03\x30\x01\x00"])
 def test_invalid_der_certificate_is_refused(der: bytes) -> None:
     with pytest.raises(ValueError, match="the TLS certificate cannot be decoded"):
-        certificate_expiry_time(der)
+        certificate_expiry_epoch_seconds(der)
 
 
 def test_agent_status_has_certificates_of_agent_and_of_its_authorities(

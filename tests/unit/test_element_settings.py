@@ -15,7 +15,7 @@ from activemq_fleet.render import render_broker
 from activemq_fleet.settings.plugins import RedeliveryPlugin
 from activemq_fleet.settings.variable_validation import read_settings
 from activemq_fleet.settings.xml_beans import BeanWithTypeKey, SwitchableBean
-from activemq_fleet.settings.xml_element_settings import HostXmlElementSettings
+from activemq_fleet.settings.xml_element_settings import SettingsRenderedAsXmlElements
 from activemq_fleet.topology import build_fleet
 from tests.unit.element_inputs import model_of
 from tests.unit.fleets import hosts
@@ -369,11 +369,11 @@ def test_memory_usage_limit_may_differ_between_nodes_of_pair() -> None:
     assert build_fleet(variables_by_host, {}).findings == ()
 
 
-@pytest.mark.parametrize("variable", sorted(HostXmlElementSettings.model_fields))
+@pytest.mark.parametrize("variable", sorted(SettingsRenderedAsXmlElements.model_fields))
 def test_argument_spec_of_role_documents_every_key_of_element_settings(variable: str) -> None:
     spec = yaml.safe_load((ROOT / "roles/broker/meta/argument_specs.yml").read_text())
     documented = spec["argument_specs"]["main"]["options"][f"activemq_{variable}"]
-    model = model_of(HostXmlElementSettings.model_fields[variable].annotation)
+    model = model_of(SettingsRenderedAsXmlElements.model_fields[variable].annotation)
     if model is None:
         return
     if documented["type"] == "raw":

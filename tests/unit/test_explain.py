@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.addresses import format_mb_urls_of_agent_conf
+from activemq_fleet.addresses import format_mb_urls_value_of_agent_conf
 from activemq_fleet.errors import InputError
 from activemq_fleet.explain import explanation_to_text
 from activemq_fleet.explain.host_pages import explain_host_by_name
@@ -372,7 +372,7 @@ class TestClientsAndAccounts:
             "failover:(tcp://orders-mq01-b.example.com:61616,tcp://orders-mq01-a.example.com:61616)"
         )
         addresses = [(f"orders-mq01-{node}.example.com", 1883) for node in "ba"]
-        assert entry(explanation, "clients", "mb.urls").text == format_mb_urls_of_agent_conf(addresses)
+        assert entry(explanation, "clients", "mb.urls").text == format_mb_urls_value_of_agent_conf(addresses)
 
     def test_explained_mb_urls_of_agent_match_rendered_agent_conf(self) -> None:
         agent_fleet = with_agents()

@@ -107,7 +107,7 @@ def test_pair_lock_has_one_holder_and_reading_its_file_does_not_release_it(store
 
 
 def test_unguarded_broker_cannot_lock_store(store: SharedStore, tmp_path: Path) -> None:
-    assert store.block_unguarded_brokers()
+    assert store.try_to_block_unguarded_brokers()
     with pytest.raises(IsADirectoryError):
         (tmp_path / "lock").open("r+")
 
@@ -166,10 +166,10 @@ def test_lock_of_running_unguarded_broker_is_not_replaced(store: SharedStore, tm
     (tmp_path / "lock").touch()
     with (tmp_path / "lock").open("r+") as broker:
         fcntl.lockf(broker, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        assert not store.block_unguarded_brokers()
+        assert not store.try_to_block_unguarded_brokers()
         assert (tmp_path / "lock").is_file()
-    assert store.block_unguarded_brokers()
-    assert store.block_unguarded_brokers()
+    assert store.try_to_block_unguarded_brokers()
+    assert store.try_to_block_unguarded_brokers()
 
 
 def test_claim_succeeds_if_response_to_its_link_is_lost(store: SharedStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,7 +106,7 @@ def test_journal_record_of_unknown_type_is_reported_as_of_newer_release(tmp_path
     record = audit_record()
     path.write_bytes(path.read_bytes().replace(record, record[:5] + b"\x63" + record[6:]))
     journal_end = journal.JournalEnd()
-    list(journal.read_journal_commands(str(tmp_path), journal_end))
+    list(journal.read_journal_commands_and_set_tail(str(tmp_path), journal_end))
     assert [place.reason for place in journal_end.places] == ["unknown record type 99, perhaps of a newer release"]
     with pytest.raises(NodeError, match=r"1 place of its journal cannot be read"):
         remaining_messages.count_remaining_messages(str(tmp_path))
@@ -141,7 +141,7 @@ def test_store_journal_that_is_fifo_is_refused(tmp_path: Path) -> None:
 def test_journal_file_truncated_during_read_terminates_only_child_process() -> None:
     def read_truncated_file() -> None:
         faulthandler.disable()
-        commands = journal.read_journal_commands(str(store), journal.JournalEnd())
+        commands = journal.read_journal_commands_and_set_tail(str(store), journal.JournalEnd())
         next(commands)
         os.truncate(store / "db-1.log", 0)
         list(commands)

@@ -18,7 +18,7 @@ from activemq_fleet.node.kahadb.incomplete_batch import (
 )
 from activemq_fleet.node.kahadb.index_pages import PageFile
 from activemq_fleet.node.kahadb.journal import read_data_file_commands
-from activemq_fleet.node.kahadb.journal_end_check import check_journal_end, describe_missing_journal_end
+from activemq_fleet.node.kahadb.journal_end_check import check_journal_end_against_index, describe_missing_journal_end
 from activemq_fleet.node.kahadb.store_repair import repair_killed_broker_stores
 from tests.unit.kahadb_journals import (
     add_record,
@@ -62,7 +62,7 @@ def write_index(store: Path, version: int = 7) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_complete_journal_has_every_last_record_of_index(store: Path, version: int) -> None:
     write_index(store, version)
-    check = check_journal_end(str(store))
+    check = check_journal_end_against_index(str(store))
     assert (check.missing, check.messages, check.checked, check.is_complete) == (None, {}, 2, True)
     assert describe_missing_journal_end(str(store)) == ""
 
@@ -80,7 +80,7 @@ def test_end_check_finds_same_messages_as_store_inspection(
     end = record_offsets(store, file)[record] - 28 if reserved else record_offsets(store, file)[record] + 3
     path.write_bytes(path.read_bytes()[:end] + bytes(reserved))
     cut_off = inspect_store_journal(str(store)).cut_off
-    check = check_journal_end(str(store))
+    check = check_journal_end_against_index(str(store))
     assert cut_off is not None
     assert check.messages == cut_off.messages
     assert check.missing == (cut_off.file, cut_off.offset)
@@ -93,14 +93,14 @@ def test_missing_last_data_file_is_reported_and_earlier_one_is_not(
     """A broker up to 5.13 removes a data file before it writes the index."""
     write_index(store)
     (store / f"db-{removed}.log").unlink()
-    assert check_journal_end(str(store)).messages == messages
+    assert check_journal_end_against_index(str(store)).messages == messages
 
 
 def test_position_in_page_0_without_record_is_reported(store: Path) -> None:
     (store / "db.data").write_bytes(index_with_messages((2, record_offsets(store, 2)[-1]), {}))
     offset = record_offsets(store, 2)[-1]
     os.truncate(store / "db-2.log", offset)
-    assert check_journal_end(str(store)).missing == (2, offset)
+    assert check_journal_end_against_index(str(store)).missing == (2, offset)
     assert "The store lost the last records." in describe_missing_journal_end(str(store))
 
 
@@ -131,7 +131,7 @@ def test_unreadable_index_is_reported_and_missing_index_is_not(store: Path) -> N
 def test_check_of_many_data_files_opens_few_of_them_at_a_time(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_end_check, "_MAX_OPEN_FILES", 1)
     write_index(store)
-    assert check_journal_end(str(store)).missing is None
+    assert check_journal_end_against_index(str(store)).missing is None
 
 
 def test_repair_reports_cut_off_journal_unless_broker_holds_lock(store: Path) -> None:
@@ -198,7 +198,7 @@ def test_check_that_fails_is_described_and_does_not_prevent_start(
     def fail(*_unused: object) -> None:
         raise error
 
-    monkeypatch.setattr(journal_end_check, "check_journal_end", fail)
+    monkeypatch.setattr(journal_end_check, "check_journal_end_against_index", fail)
     text = f"the end of the journal of the store {store} was not checked: {error}"
     assert describe_missing_journal_end(str(store)) == text
     write_index(store)
@@ -248,4 +248,4 @@ def test_index_of_more_trees_and_pages_than_one_page_holds_is_read(tmp_path: Pat
     topics = {f"t{number:02}": ["k"] for number in range(20)}
     (tmp_path / "db.data").write_bytes(index_with_topics(topics, last_update=1))
     write_data_file(tmp_path, add_record("m1"))
-    assert check_journal_end(str(tmp_path)).checked == 20
+    assert check_journal_end_against_index(str(tmp_path)).checked == 20

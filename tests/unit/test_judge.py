@@ -170,7 +170,7 @@ def test_broker_state_of_lab_is_that_of_judge(
 
 @EACH_CASE
 def test_diagnosis_of_watchdog_has_state_of_judge(case: Evidence, expected: BrokerState) -> None:
-    diagnosis = hang_detection.classify_sample(hang_detection.WatchdogSample(case))
+    diagnosis = hang_detection.hang_diagnosis_of_sample(hang_detection.WatchdogSample(case))
     assert diagnosis.state == expected
     if diagnosis.kind == hang_detection.HUNG:
         assert expected == "hung"

@@ -13,7 +13,7 @@ from activemq_fleet.node.kahadb import index_keeper
 from activemq_fleet.node.kahadb.index_keeper import IndexCopyError, IndexKeeper
 from activemq_fleet.node.kahadb.index_pages import IndexPageError
 from activemq_fleet.node.kahadb.indexed_subscriptions import subscriptions_in_index
-from activemq_fleet.node.kahadb.journal import SUBSCRIPTION, TRACE, JournalEnd, read_journal_commands
+from activemq_fleet.node.kahadb.journal import SUBSCRIPTION, TRACE, JournalEnd, read_journal_commands_and_set_tail
 from activemq_fleet.node.kahadb.kept_index import KeptIndex
 from activemq_fleet.node.kahadb.rebuild_risk import RebuildRefusedError, find_rebuild_risk
 from activemq_fleet.node.kahadb.risk_records import RebuildRisk, read_newest_risk_records_of_store, record_rebuild_risk
@@ -152,7 +152,7 @@ def test_restored_store_skips_subscription_that_cleanup_moved_after_messages(
     (store / "db.data").write_bytes(index_with_topics({"prices": [key]}, last_update=77))
     repair(store)
     journal_end = JournalEnd()
-    commands = read_journal_commands(str(store), journal_end, verify=True)
+    commands = read_journal_commands_and_set_tail(str(store), journal_end, verify=True)
     records = [command for command in commands if command.kind in (SUBSCRIPTION, TRACE)]
     kinds = [(command.kind, command.subscription) for command in records if command.span[0] or command.kind]
     assert kinds == [
@@ -406,6 +406,6 @@ def test_kept_files_are_dropped_if_store_is_replaced_while_index_is_closed(
     monkeypatch.setattr(index_keeper, "INTERVAL", 0)
     monkeypatch.setattr(index_keeper, "_open_file_paths", open_paths)
     monkeypatch.setattr(index_keeper, "_process_start_time", lambda _pid: next(start_times))
-    index_keeper.keep_copies_of_index(str(store), 1, reports.append)
+    index_keeper.keep_copies_of_store_indexes(str(store), 1, reports.append)
     assert reports == []
     assert {path.name for path in kept.iterdir()} == {"db-8.log"}

@@ -10,7 +10,7 @@ import pytest
 
 from activemq_fleet.node.fence.generation import copy_store_into_new_generation, hard_link_generation
 from activemq_fleet.node.fence.store_inspection import inspect_store_journal
-from activemq_fleet.node.kahadb.journal import TRACE, JournalEnd, encode_trace_batch, read_journal_commands
+from activemq_fleet.node.kahadb.journal import TRACE, JournalEnd, encode_trace_batch, read_journal_commands_and_set_tail
 from activemq_fleet.node.kahadb.moved_acks import begin_data_file_if_acks_moved, begin_data_file_unless_locked
 from tests.unit.kahadb_journals import hold_store_lock, moved_acks_record, record_batch
 
@@ -26,7 +26,11 @@ def make_store(directory: Path, *contents: bytes) -> Path:
 
 def last_commands(store: Path, name: str) -> list[str]:
     journal_end = JournalEnd()
-    traces = [command.message for command in read_journal_commands(str(store), journal_end) if command.kind == TRACE]
+    traces = [
+        command.message
+        for command in read_journal_commands_and_set_tail(str(store), journal_end)
+        if command.kind == TRACE
+    ]
     assert (journal_end.damaged, journal_end.unread, f"db-{journal_end.file}.log") == (0, 0, name)
     return traces
 

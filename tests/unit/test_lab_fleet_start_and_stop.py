@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.lab import processes
-from activemq_fleet.lab.fleet_start_and_stop import stop_outdated_brokers
+from activemq_fleet.lab.fleet_start_and_stop import stop_outdated_and_unknown_brokers
 from activemq_fleet.lab.lab_brokers import LabBrokers
 from activemq_fleet.lab.loopback_overlay import MARK
 from activemq_fleet.lab.preparation import install_broker_configuration
@@ -44,7 +44,7 @@ def launch_all(hosts: LabBrokers) -> None:
 
 def restart_lines(hosts: LabBrokers) -> list[str]:
     lines: list[str] = []
-    stop_outdated_brokers(hosts, install_all(hosts), None, (), lines.append)
+    stop_outdated_and_unknown_brokers(hosts, install_all(hosts), None, (), lines.append)
     return lines
 
 
@@ -69,7 +69,7 @@ def test_line_about_restart_of_pure_peer_in_lab_names_restarted_node(directory: 
     hosts = make_lab_hosts(directory, release="5.5.1", ha="pure")
     launch_all(hosts)
     lines: list[str] = []
-    stop_outdated_brokers(hosts, {**install_all(hosts), A: "removed"}, None, (), lines.append)
+    stop_outdated_and_unknown_brokers(hosts, {**install_all(hosts), A: "removed"}, None, (), lines.append)
     assert lines == [
         f"{A} is restarted: the configuration of {A} has changed",
         f"{B} is restarted: its peer {A} is restarted, and both nodes of a pair with activemq_ha: pure must "

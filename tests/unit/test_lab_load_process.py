@@ -69,7 +69,7 @@ def test_interrupted_start_of_drill_load_leaves_no_process(
 
     monkeypatch.setattr(drill_run, "make_load_spec", lambda *_: SPEC)
     monkeypatch.setattr(drill_run, "require_nodes_reachable_by_load", lambda _specs: None)
-    monkeypatch.setattr(drill_run, "poll_until_true", interrupt)
+    monkeypatch.setattr(drill_run, "poll_for_true_result", interrupt)
     plan = DrillPlan(order=(PAIR,), what="kill", rate=10, seed=1, target="")
     with pytest.raises(KeyboardInterrupt):
         DrillRun.begin(plan, fleet_of(variables()), drill_directory, os.getpid())
@@ -204,7 +204,7 @@ def run_lab_drill_whose_load_ends(
         run = DrillRun(drill_files)
         run._write_json("drill.json", asdict(plan))
         for fault in earlier_faults:
-            run.record_fault(fault)
+            run.record_fault_and_mark_if_void(fault)
         return run
 
     def end(run: DrillRun, *_: object) -> None:
@@ -229,7 +229,7 @@ def test_lab_drill_fails_if_load_ends_before_first_fault(tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("end_in", "earlier_faults", "injected"),
     [
-        ("next_drill_fault", 1, 1),
+        ("next_fault_number_and_pair", 1, 1),
         ("wait_for_steady_load_rates", 1, 1),
         ("wait_until_subscriber_handles_any_event", 0, 1),
         ("wait_until_subscriber_handles_any_event", 1, 2),

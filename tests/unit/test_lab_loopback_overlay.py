@@ -10,8 +10,8 @@ from activemq_fleet.lab.loopback_overlay import (
     assign_loopback_addresses,
     fleet_for_clients,
     jvm_hosts_file_content,
-    list_replaced_host_variables,
     loopback_variables,
+    replaced_variables_with_both_values,
     variables_with_overlay,
 )
 from activemq_fleet.render import render_broker
@@ -214,7 +214,7 @@ def test_database_is_replaced_with_database_of_lab(url: str, options: str) -> No
     assert "p4ssw0rt" not in str(overlay)
     [replacement, _] = [
         replacement
-        for replacement in list_replaced_host_variables(hosts, overlay)
+        for replacement in replaced_variables_with_both_values(hosts, overlay)
         if replacement.variable == "activemq_jdbc"
     ]
     assert "password: ********" in replacement.after
@@ -282,7 +282,7 @@ def test_list_of_replaced_lab_variables_shows_no_secret() -> None:
         users=[{"name": "app", "password": "p4ssw0rt-app", "groups": ["g"]}],
     )
     hosts[A]["activemq_network_password"] = hosts[B]["activemq_network_password"] = UndecryptedVaultValue("x")
-    replacements = str(list_replaced_host_variables(hosts, overlay_of(hosts)))
+    replacements = str(replaced_variables_with_both_values(hosts, overlay_of(hosts)))
     assert "p4ssw0rt-app" not in replacements
     assert "activemq_network_password" in replacements
 
@@ -293,7 +293,7 @@ def test_list_of_replaced_lab_variables_masks_secrets_of_java_options() -> None:
 
     (before, *_) = [
         replacement.before
-        for replacement in list_replaced_host_variables(hosts, overlay_of(hosts))
+        for replacement in replaced_variables_with_both_values(hosts, overlay_of(hosts))
         if replacement.variable == "activemq_java_options"
     ]
 
@@ -308,7 +308,7 @@ def test_list_of_replaced_lab_variables_omits_unchanged_variable() -> None:
     hosts = variables(bind="127.77.1.1")
     changed = {
         (replacement.host, replacement.variable)
-        for replacement in list_replaced_host_variables(hosts, overlay_of(hosts))
+        for replacement in replaced_variables_with_both_values(hosts, overlay_of(hosts))
     }
     assert (A, "activemq_bind") not in changed
     assert (B, "activemq_bind") in changed

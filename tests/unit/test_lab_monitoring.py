@@ -30,7 +30,9 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the list of the steps of a lab's start, which no program runs."""
     events: list[str] = []
     monkeypatch.setattr(lab_module, "check_monitoring_programs_installed", lambda: None)
-    monkeypatch.setattr(lab_module, "stop_outdated_brokers", lambda *_: events.append("stop outdated brokers"))
+    monkeypatch.setattr(
+        lab_module, "stop_outdated_and_unknown_brokers", lambda *_: events.append("stop outdated brokers")
+    )
     monkeypatch.setattr(lab_module, "start_fleet", lambda *_: events.append("start brokers"))
     monkeypatch.setattr(Lab, "_stop_all", lambda _: events.append("stop all brokers"))
     monkeypatch.setattr(Lab, "_stop_and_release_addresses", lambda _: events.append("stop lab"))
@@ -89,7 +91,7 @@ def test_lab_is_stopped_if_outdated_broker_does_not_stop(
     def fail(*_: object) -> None:
         raise LabError("process 42 of the lab does not stop")
 
-    monkeypatch.setattr(lab_module, "stop_outdated_brokers", fail)
+    monkeypatch.setattr(lab_module, "stop_outdated_and_unknown_brokers", fail)
     with pytest.raises(LabError, match="does not stop"):
         lab.up()
     assert events == ["stop lab"]

@@ -116,26 +116,26 @@ FAULT = {
 
 
 def record_fault_and_reason(run: DrillRun, **fields: str) -> str | None:
-    return run.record_fault(fault_from_mapping(FAULT | fields)).void
+    return run.record_fault_and_mark_if_void(fault_from_mapping(FAULT | fields)).void
 
 
 def test_drill_faults_are_due_until_requested_number_is_recorded(drill: DrillRun) -> None:
-    assert drill.next_drill_fault(STATES) == NextFaultNumberAndPair(PAIR, 1, ())
+    assert drill.next_fault_number_and_pair(STATES) == NextFaultNumberAndPair(PAIR, 1, ())
     record_fault_and_reason(drill)
-    assert drill.next_drill_fault(STATES).number == 2
+    assert drill.next_fault_number_and_pair(STATES).number == 2
     record_fault_and_reason(drill, number="2", host=B)
 
-    assert drill.next_drill_fault(STATES) == NextFaultNumberAndPair(None, 2, (A, B))
+    assert drill.next_fault_number_and_pair(STATES) == NextFaultNumberAndPair(None, 2, (A, B))
 
 
 def test_fault_under_insufficient_load_is_void_and_repeated_at_most_twice(drill: DrillRun) -> None:
     assert record_fault_and_reason(drill, rate_handled="12") == (
         "the test load was 12 events per second before the fault, but the drill requires 50"
     )
-    assert drill.next_drill_fault(STATES).number == 1
+    assert drill.next_fault_number_and_pair(STATES).number == 1
     record_fault_and_reason(drill, rate_handled="12")
     record_fault_and_reason(drill, rate_handled="12")
-    assert drill.next_drill_fault(STATES).number == 2
+    assert drill.next_fault_number_and_pair(STATES).number == 2
 
 
 def test_void_fault_of_pair_that_allows_single_fault_is_not_repeated(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_void_fault_of_pair_that_allows_single_fault_is_not_repeated(tmp_path: P
     record_fault_and_reason(run, rate_handled="12")
 
     with hold_load_lock(tmp_path):
-        assert run.next_drill_fault(STATES).pair is None
+        assert run.next_fault_number_and_pair(STATES).pair is None
     assert run.plan == plan
 
 
@@ -152,13 +152,13 @@ def test_fault_with_problem_is_last_fault_of_drill(drill: DrillRun) -> None:
     record_fault_and_reason(drill)
     drill.record_problem_of_last_fault("orders-mq01 is not healthy")
 
-    assert drill.next_drill_fault(STATES).pair is None
+    assert drill.next_fault_number_and_pair(STATES).pair is None
     assert [fault.problem for fault in drill.injected_faults] == ["orders-mq01 is not healthy"]
 
 
 def test_drill_records_first_states_of_fleet(drill: DrillRun) -> None:
-    drill.next_drill_fault(STATES)
-    drill.next_drill_fault({A: "stopped", B: "active"})
+    drill.next_fault_number_and_pair(STATES)
+    drill.next_fault_number_and_pair({A: "stopped", B: "active"})
 
     assert json.loads((drill.directory / "drill.json").read_text())["first"] == {A: "active", B: "standby"}
 
@@ -169,7 +169,7 @@ def test_drill_fails_if_load_has_stopped(drill: DrillRun) -> None:
     with pytest.raises(
         LabError, match=r"stopped \(the publisher of orders-mq01 stopped unexpectedly\)\. Correct the cause"
     ):
-        drill.next_drill_fault(STATES)
+        drill.next_fault_number_and_pair(STATES)
 
 
 def write_load_status(run: DrillRun, at: float, **fields: object) -> None:
@@ -192,7 +192,7 @@ def test_drill_fails_if_process_of_load_ended_without_report(
 
     message = rf"the test load of the drill stopped \({reason}.*\)\. Correct the cause"
     with pytest.raises(LoadEndedError, match=message):
-        run.next_drill_fault(STATES)
+        run.next_fault_number_and_pair(STATES)
     with pytest.raises(LoadEndedError, match=message):
         run.wait_for_steady_load_rates(PAIR, 0)
     with pytest.raises(LoadEndedError, match=message):
@@ -219,13 +219,13 @@ def test_drill_load_without_event_after_fault_is_error(drill: DrillRun) -> None:
 def test_drill_without_event_journals_is_incomplete(drill_without_load: DrillRun) -> None:
     run = drill_without_load
     with hold_load_lock(run.directory):
-        run.next_drill_fault(STATES)
+        run.next_fault_number_and_pair(STATES)
     for number in ("1", "2"):
         record_fault_and_reason(run, number=number)
     (run.directory / "done").touch()
 
     report = run.finish_and_judge(fleet_of(), skew=5.0)
-    playbook_drill.write_drill_html_page(report, run.directory / "report" / "drill.html")
+    playbook_drill.write_drill_html_page_and_json(report, run.directory / "report" / "drill.html")
 
     assert report.verdict == "incomplete"
     assert not any("the test load did not end" in reason for reason in report.reasons)

@@ -7,7 +7,12 @@ import pytest
 
 from activemq_fleet.lab.lab_brokers import BrokerSnapshot, LabBrokers
 from activemq_fleet.lab.loopback_overlay import assign_loopback_addresses
-from activemq_fleet.lab.status import HostStatus, RunningBridge, bridges_of_broker_run, broker_status_from_snapshot
+from activemq_fleet.lab.status import (
+    HostStatus,
+    RunningBridge,
+    broker_status_from_snapshot,
+    established_bridges_of_broker_run,
+)
 from activemq_fleet.node.log.broker_run import BrokerRun
 from activemq_fleet.node.log.log_records import parse_log
 from activemq_fleet.topology import Fleet
@@ -41,7 +46,9 @@ def bridges_from_log(fleet: Fleet, host: str, *messages: str) -> tuple[RunningBr
     log_text = "".join(
         f"2026-03-01 10:00:00,000 | INFO  | {message} | {logger_of(message)} | main\n" for message in messages
     )
-    return bridges_of_broker_run(hosts_of(fleet), fleet.broker(host), BrokerRun().apply_records(parse_log(log_text)))
+    return established_bridges_of_broker_run(
+        hosts_of(fleet), fleet.broker(host), BrokerRun().apply_records(parse_log(log_text))
+    )
 
 
 def test_lab_status_shows_link_peer_and_remote_host_of_bridge() -> None:

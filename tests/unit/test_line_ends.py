@@ -66,7 +66,7 @@ def test_record_of_rejected_login_is_no_proof_of_applied_live_change(tmp_path: P
 
     assert forged[2] in "".join(lines), "the lines that were read do not contain the forged name"
     change = runtime_configuration.LiveChange(links=1, plugins=True, period=1.0)
-    assert runtime_configuration.logged_outcome_of_live_change(lines, change) is None
+    assert runtime_configuration.has_live_change_succeeded(lines, change) is None
 
 
 @requires_root

@@ -112,11 +112,11 @@ def test_master_that_lost_its_lock_waits_without_bridges() -> None:
         "Using Persistence Adapter: KahaDBPersistenceAdapter[/s]",
         WAITS,
     )
-    assert (broker_run.phase, broker_run.established_bridges) == ("waiting", ())
+    assert (broker_run.phase, broker_run.currently_established_bridges) == ("waiting", ())
 
 
 def test_established_bridge_has_peer_host_and_port() -> None:
-    (bridge,) = broker_run_of(bridge_established(0)).established_bridges
+    (bridge,) = broker_run_of(bridge_established(0)).currently_established_bridges
     assert (bridge.peer, bridge.remote_host, bridge.remote_port, bridge.responder) == (
         "b",
         "b.example.com",
@@ -126,18 +126,18 @@ def test_established_bridge_has_peer_host_and_port() -> None:
 
 
 def test_bridge_over_failover_transport_has_configured_host_and_port() -> None:
-    (bridge,) = broker_run_of(bridge_established(0, "tcp://b.example.com:61616", " (b)")).established_bridges
+    (bridge,) = broker_run_of(bridge_established(0, "tcp://b.example.com:61616", " (b)")).currently_established_bridges
     assert (bridge.remote_host, bridge.remote_port) == ("b.example.com", 61616)
 
 
 @pytest.mark.parametrize("remote", ["tcp:///127.0.0.1:47178@61616 (b)", "tcp:///127.0.0.1:45562(b)"])
 def test_bridge_over_socket_of_peer_is_responder(remote: str) -> None:
-    (bridge,) = broker_run_of(bridge_established(0, remote)).established_bridges
+    (bridge,) = broker_run_of(bridge_established(0, remote)).currently_established_bridges
     assert (bridge.responder, bridge.remote_host) == (True, "127.0.0.1")
 
 
 def test_stopped_bridge_is_not_established() -> None:
-    assert broker_run_of(bridge_established(0), "a bridge to b stopped").established_bridges == ()
+    assert broker_run_of(bridge_established(0), "a bridge to b stopped").currently_established_bridges == ()
 
 
 def test_remote_error_and_stop_remove_only_their_bridge() -> None:
@@ -147,15 +147,15 @@ def test_remote_error_and_stop_remove_only_their_bridge() -> None:
         "Network connection between vm://a#2 and tcp:///127.0.0.1:40000 shutdown due to a remote error: EOF",
         "a bridge to b stopped",
     )
-    assert [bridge.local for bridge in broker_run.established_bridges] == ["vm://a#0"]
+    assert [bridge.local for bridge in broker_run.currently_established_bridges] == ["vm://a#0"]
 
 
 def test_stop_of_unknown_bridge_removes_no_bridge() -> None:
-    assert len(broker_run_of(bridge_established(0), "a bridge to Unknown stopped").established_bridges) == 1
+    assert len(broker_run_of(bridge_established(0), "a bridge to Unknown stopped").currently_established_bridges) == 1
 
 
 def test_bridge_established_twice_counts_once() -> None:
-    assert len(broker_run_of(bridge_established(0), bridge_established(0)).established_bridges) == 1
+    assert len(broker_run_of(bridge_established(0), bridge_established(0)).currently_established_bridges) == 1
 
 
 def test_duplex_end_without_id_of_peer_is_one_way_link() -> None:

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from activemq_fleet.operations import RefusalError
-from activemq_fleet.operations.shared_store_markers import ObservedSharedStore, hosts_of_unmarked_stores_by_pair
+from activemq_fleet.operations.shared_store_markers import SharedStoreObservedOnHost, hosts_of_unmarked_stores_by_pair
 
 
-def observed_store(host: str, **more: Any) -> ObservedSharedStore:
+def observed_store(host: str, **more: Any) -> SharedStoreObservedOnHost:
     evidence_values = {"exists": True, "mounted": True, "used": False} | more
-    return ObservedSharedStore(host=host, pair="x-mq01", directory="/srv/x", **evidence_values)
+    return SharedStoreObservedOnHost(host=host, pair="x-mq01", directory="/srv/x", **evidence_values)
 
 
 def stores_to_mark_and_problems(
-    *observations: ObservedSharedStore,
+    *observations: SharedStoreObservedOnHost,
 ) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
     """Return the hosts of the stores to mark, by pair, and the problems of a refusal."""
     try:
@@ -73,7 +73,7 @@ def test_marked_store_of_both_nodes_requires_no_mark() -> None:
         ),
     ],
 )
-def test_store_with_problem_is_not_marked(observations: tuple[ObservedSharedStore, ...], problem: str) -> None:
+def test_store_with_problem_is_not_marked(observations: tuple[SharedStoreObservedOnHost, ...], problem: str) -> None:
     stores_to_mark, problems = stores_to_mark_and_problems(*observations)
     assert stores_to_mark == {}
     assert len(problems) == 1

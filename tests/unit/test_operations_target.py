@@ -12,7 +12,7 @@ from activemq_fleet.operations import OperationDecisionRequest, decide_operation
 from activemq_fleet.operations.target import (
     PossibleTargetHost,
     TargetHostsAndPairs,
-    operation_start_time_as_dict,
+    operation_start_time_as_text_and_epoch,
     resolve_target,
 )
 from tests.support.facts_of_brokers import facts_of_broker
@@ -109,8 +109,8 @@ def test_limit_that_includes_target_is_accepted() -> None:
 
 def test_start_time_of_playbook_run_is_now_or_given_time() -> None:
     now = datetime(2026, 11, 21, 13, 45, 6, 700000, UTC).timestamp()
-    assert operation_start_time_as_dict("", now) == {"since": "2026-11-21T13:45:06Z", "since_epoch": int(now)}
-    assert operation_start_time_as_dict("2026-11-21T14:40:00+01:00", now)["since"] == "2026-11-21T13:40:00Z"
+    assert operation_start_time_as_text_and_epoch("", now) == {"since": "2026-11-21T13:45:06Z", "since_epoch": int(now)}
+    assert operation_start_time_as_text_and_epoch("2026-11-21T14:40:00+01:00", now)["since"] == "2026-11-21T13:40:00Z"
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_start_time_of_playbook_run_is_now_or_given_time() -> None:
 )
 def test_invalid_or_future_start_time_of_playbook_run_is_refused(start_time: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        operation_start_time_as_dict(start_time, datetime(2026, 11, 21, 13, 45, 6, tzinfo=UTC).timestamp())
+        operation_start_time_as_text_and_epoch(start_time, datetime(2026, 11, 21, 13, 45, 6, tzinfo=UTC).timestamp())
 
 
 def test_decision_target_lists_nodes_that_require_resync() -> None:

@@ -126,7 +126,7 @@ class Carrier(action.ActionModule):
             )
             return {"data": chunk}
         names = ("directory", "files", "name", "offset", "data")
-        return {"length": store_copy.append_chunk(*(arguments[name] for name in names))}
+        return {"length": store_copy.append_compressed_chunk(*(arguments[name] for name in names))}
 
 
 def copy_store(source: Path, target: Path, spool: Path, call_limit: int = 1 << 30) -> int:
@@ -220,7 +220,7 @@ def test_store_copy_requires_no_space_on_controller_for_bytes_that_host_has(
     store_copy.prepare_staging_and_list_missing_files(str(target), files)
     size = files["db-1.log"]["size"]
     chunk = store_copy.read_packed_chunk(str(source), "db-1.log", 0, size)
-    store_copy.append_chunk(str(target), files, "db-1.log", 0, chunk)
+    store_copy.append_compressed_chunk(str(target), files, "db-1.log", 0, chunk)
     free = sum(entry["size"] for entry in files.values()) - 100
     monkeypatch.setattr(action, "_SPARE_BYTES", 0)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))

@@ -41,7 +41,7 @@ def transfer(source: str, target: str) -> str:
     for name, offset in store_copy.prepare_staging_and_list_missing_files(target, files).items():
         position = offset
         while position < files[name]["size"]:
-            position = store_copy.append_chunk(
+            position = store_copy.append_compressed_chunk(
                 target, files, name, position, store_copy.read_packed_chunk(source, name, position, files[name]["size"])
             )
     backup: str = store_copy.replace_store_by_copy(target, files, "a")
@@ -91,7 +91,9 @@ def test_interrupted_copy_of_store_file_continues_where_it_stopped(source_and_ta
     source, target = source_and_target
     files = store_copy.store_manifest(source)
     store_copy.prepare_staging_and_list_missing_files(target, files)
-    store_copy.append_chunk(target, files, "db-2.log", 0, store_copy.read_packed_chunk(source, "db-2.log", 0, 43))
+    store_copy.append_compressed_chunk(
+        target, files, "db-2.log", 0, store_copy.read_packed_chunk(source, "db-2.log", 0, 43)
+    )
     assert store_copy.prepare_staging_and_list_missing_files(target, files) == {"db-2.log": 10, "db.data": 0}
 
 
@@ -100,7 +102,9 @@ def test_chunk_of_store_file_at_unexpected_offset_is_refused(source_and_target: 
     files = store_copy.store_manifest(source)
     store_copy.prepare_staging_and_list_missing_files(target, files)
     with pytest.raises(NodeError, match="received data from byte 10, but expected data from byte 0"):
-        store_copy.append_chunk(target, files, "db-2.log", 10, store_copy.read_packed_chunk(source, "db-2.log", 10, 43))
+        store_copy.append_compressed_chunk(
+            target, files, "db-2.log", 10, store_copy.read_packed_chunk(source, "db-2.log", 10, 43)
+        )
 
 
 def test_store_file_damaged_in_transfer_is_discarded_with_error(source_and_target: tuple[str, str]) -> None:
@@ -108,7 +112,7 @@ def test_store_file_damaged_in_transfer_is_discarded_with_error(source_and_targe
     files = store_copy.store_manifest(source)
     store_copy.prepare_staging_and_list_missing_files(target, files)
     with pytest.raises(NodeError, match="was damaged in transfer"):
-        store_copy.append_chunk(target, files, "db.data", 0, store_copy.pack_chunk(b"nEw"))
+        store_copy.append_compressed_chunk(target, files, "db.data", 0, store_copy.pack_chunk(b"nEw"))
     assert store_copy.prepare_staging_and_list_missing_files(target, files)["db.data"] == 0
 
 
@@ -283,7 +287,7 @@ def test_store_copy_interrupted_at_any_write_loses_nothing_and_next_one_finishes
         assert any(store_copy.store_manifest(str(path)) == manifest_before for path in copies), limit
         limit, interrupted_write = 0, limit
         if store_copy.is_replacement_unfinished(target):
-            store_copy.finish_interrupted_store_replacement(target)
+            store_copy.finish_replacement_and_return_backup(target)
         if store_copy.store_manifest(target) != expected:
             transfer(source, target)
         assert store_copy.store_manifest(target) == expected

@@ -43,7 +43,7 @@ def store_contents(store: Path, *records: bytes, **options: Any) -> dict[str, An
 def commands_of(store: Path) -> list[tuple[int, str, str]]:
     return [
         (command.kind, command.destination, command.message)
-        for command in journal.read_journal_commands(str(store), journal.JournalEnd())
+        for command in journal.read_journal_commands_and_set_tail(str(store), journal.JournalEnd())
     ]
 
 
@@ -183,7 +183,7 @@ def test_journal_reader_accepts_arbitrary_bytes(
     )
     (store / "db-1.log").write_bytes(journal_bytes[:cut] + inserted + journal_bytes[cut:])
     content_hashes.compute_message_and_subscription_hashes(str(store))
-    list(journal.read_journal_commands(str(store), journal.JournalEnd()))
+    list(journal.read_journal_commands_and_set_tail(str(store), journal.JournalEnd()))
 
 
 LINE = "{moment},100 | {level:<5} | {message} | {logger} | main\n"

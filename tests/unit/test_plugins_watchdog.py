@@ -57,7 +57,7 @@ def diagnosis_kind(
     answers_by_connector = {f"connector{number}": answer for number, answer in enumerate(answers)}
     log_phase = UNKNOWN if phase == "unknown" else LoggedBrokerPhase(phase, "a record")
     evidence = Evidence(process, log_phase, answers_by_connector, listens=listens, has_answered=known)
-    diagnosis = hang_detection.classify_sample(hang_detection.WatchdogSample(evidence, slave))
+    diagnosis = hang_detection.hang_diagnosis_of_sample(hang_detection.WatchdogSample(evidence, slave))
     assert diagnosis.text
     return str(diagnosis.kind)
 
@@ -106,7 +106,7 @@ def test_secrets_of_log_and_answers_are_masked_in_reason_of_watchdog() -> None:
     silent, full = (replace(answer, detail=f"{answer.detail}: {uri}") for answer in (SILENT, FULL))
     for answers in ({"stomp": silent}, {"stomp": full}):
         evidence = Evidence(ALIVE, LoggedBrokerPhase("started", f"Failed: {uri}"), answers)
-        text = hang_detection.classify_sample(hang_detection.WatchdogSample(evidence)).text
+        text = hang_detection.hang_diagnosis_of_sample(hang_detection.WatchdogSample(evidence)).text
         assert "jdbc:oracle:thin:amq/" in text
         assert "Canary99" not in text
 
@@ -156,7 +156,7 @@ def test_silent_broker_in_start_or_stop_phase_has_longer_patience() -> None:
         ("started", 0),
     ):
         evidence = Evidence(ALIVE, LoggedBrokerPhase(phase, "x"), {"stomp": SILENT}, listens=True)
-        diagnosis = hang_detection.classify_sample(hang_detection.WatchdogSample(evidence))
+        diagnosis = hang_detection.hang_diagnosis_of_sample(hang_detection.WatchdogSample(evidence))
         assert (diagnosis.kind, diagnosis.patience) == ("hung", patience)
     streak = streak_of(*[("hung", ALIVE)] * 4)
     assert streak.is_action_due(4.0)
@@ -417,7 +417,7 @@ def test_kill_limit_applies_across_restarts_of_watchdog(rig: Rig, tmp_path: Path
 def test_watchdog_does_not_kill_process_with_reused_pid(rig: Rig) -> None:
     broker_process = find_broker_process(str(rig.base))
     assert broker_process is not None
-    assert not watchdog.kill_with_thread_dump(replace(broker_process, started=broker_process.started - 5))
+    assert not watchdog.try_kill_with_thread_dump(replace(broker_process, started=broker_process.started - 5))
     assert rig.broker.poll() is None
 
 
@@ -427,7 +427,7 @@ def test_watchdog_without_pidfd_verifies_process_before_each_signal(rig: Rig, mo
     assert broker_process is not None
     send_signal(None, replace(broker_process, started=broker_process.started - 5), signal.SIGKILL)
     assert rig.broker.poll() is None
-    assert watchdog.kill_with_thread_dump(broker_process)
+    assert watchdog.try_kill_with_thread_dump(broker_process)
 
 
 def test_watchdog_detects_slave_of_pure_master_by_its_connection() -> None:

@@ -10,8 +10,8 @@ from activemq_fleet.node.config import pending_restart
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.watchdog.watchdog_installation import (
     WatchdogPaths,
-    install_and_start_watchdog,
-    remove_watchdog,
+    remove_watchdog_and_describe_changes,
+    set_up_watchdog_and_describe_changes,
 )
 
 SYSTEMCTL = """#!/bin/sh
@@ -59,7 +59,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 
 
 def test_watchdog_is_installed_linked_enabled_and_started_once(host: Host) -> None:
-    assert install_and_start_watchdog(host.paths, b"program", str(host.unit)) == [
+    assert set_up_watchdog_and_describe_changes(host.paths, b"program", str(host.unit)) == [
         f"installed {host.paths.program}",
         f"installed {host.paths.unit_file}",
         "enabled x-watchdog.service",
@@ -71,24 +71,28 @@ def test_watchdog_is_installed_linked_enabled_and_started_once(host: Host) -> No
     assert not Path(host.paths.unit_file).is_symlink()
     assert Path(host.paths.unit_file).read_bytes() == host.unit.read_bytes()
     assert Path(host.paths.unit_file).stat().st_mode & 0o7777 == 0o644
-    assert install_and_start_watchdog(host.paths, b"program", str(host.unit)) == []
+    assert set_up_watchdog_and_describe_changes(host.paths, b"program", str(host.unit)) == []
     assert host.take_calls() == []
 
 
 def test_new_program_or_unit_restarts_watchdog(host: Host) -> None:
-    install_and_start_watchdog(host.paths, b"program", str(host.unit))
-    assert install_and_start_watchdog(host.paths, b"newer", str(host.unit))[-1] == "restarted x-watchdog.service"
+    set_up_watchdog_and_describe_changes(host.paths, b"program", str(host.unit))
+    assert (
+        set_up_watchdog_and_describe_changes(host.paths, b"newer", str(host.unit))[-1] == "restarted x-watchdog.service"
+    )
     host.take_calls()
     host.set_unit_state(LoadState="loaded", ActiveState="active", UnitFileState="enabled", NeedDaemonReload="yes")
-    assert install_and_start_watchdog(host.paths, b"newer", str(host.unit)) == ["restarted x-watchdog.service"]
+    assert set_up_watchdog_and_describe_changes(host.paths, b"newer", str(host.unit)) == [
+        "restarted x-watchdog.service"
+    ]
     assert host.take_calls() == ["daemon-reload", "restart x-watchdog.service"]
 
 
 def test_watchdog_unit_that_is_link_is_replaced_by_copy(host: Host) -> None:
-    install_and_start_watchdog(host.paths, b"program", str(host.unit))
+    set_up_watchdog_and_describe_changes(host.paths, b"program", str(host.unit))
     Path(host.paths.unit_file).unlink()
     Path(host.paths.unit_file).symlink_to(host.unit)
-    assert install_and_start_watchdog(host.paths, b"program", str(host.unit)) == [
+    assert set_up_watchdog_and_describe_changes(host.paths, b"program", str(host.unit)) == [
         f"installed {host.paths.unit_file}",
         "restarted x-watchdog.service",
     ]
@@ -97,38 +101,44 @@ def test_watchdog_unit_that_is_link_is_replaced_by_copy(host: Host) -> None:
 
 
 def test_mode_of_watchdog_program_is_repaired(host: Host) -> None:
-    install_and_start_watchdog(host.paths, b"program", str(host.unit))
+    set_up_watchdog_and_describe_changes(host.paths, b"program", str(host.unit))
     Path(host.paths.program).chmod(0o600)
-    assert install_and_start_watchdog(host.paths, b"program", str(host.unit))[0] == f"installed {host.paths.program}"
+    assert (
+        set_up_watchdog_and_describe_changes(host.paths, b"program", str(host.unit))[0]
+        == f"installed {host.paths.program}"
+    )
     assert Path(host.paths.program).stat().st_mode & 0o7777 == 0o755
 
 
 def test_watchdog_module_in_check_mode_reports_changes_and_makes_none(host: Host) -> None:
     paths = WatchdogPaths("x", host.paths.directory, host.paths.units, check=True)
-    assert install_and_start_watchdog(paths, b"program", str(host.unit)) == [
+    assert set_up_watchdog_and_describe_changes(paths, b"program", str(host.unit)) == [
         f"installed {paths.program}",
         f"installed {paths.unit_file}",
     ]
-    install_and_start_watchdog(host.paths, b"program", str(host.unit))
+    set_up_watchdog_and_describe_changes(host.paths, b"program", str(host.unit))
     host.take_calls()
-    assert remove_watchdog(paths) == [f"removed {paths.unit_file}", f"removed {paths.program}"]
+    assert remove_watchdog_and_describe_changes(paths) == [f"removed {paths.unit_file}", f"removed {paths.program}"]
     assert host.take_calls() == []
     assert Path(paths.program).exists()
 
 
 def test_watchdog_is_removed_even_if_systemd_cannot_disable_unit(host: Host) -> None:
-    install_and_start_watchdog(host.paths, b"program", str(host.unit))
+    set_up_watchdog_and_describe_changes(host.paths, b"program", str(host.unit))
     host.take_calls()
-    assert remove_watchdog(host.paths) == [f"removed {host.paths.unit_file}", f"removed {host.paths.program}"]
+    assert remove_watchdog_and_describe_changes(host.paths) == [
+        f"removed {host.paths.unit_file}",
+        f"removed {host.paths.program}",
+    ]
     assert host.take_calls() == ["stop x-watchdog.service", "disable x-watchdog.service", "daemon-reload"]
     assert not Path(host.paths.program).exists()
-    assert remove_watchdog(host.paths) == []
+    assert remove_watchdog_and_describe_changes(host.paths) == []
 
 
 def test_watchdog_unit_that_systemd_does_not_load_is_error(host: Host) -> None:
     host.set_unit_state(LoadState="bad-setting", ActiveState="inactive", UnitFileState="", NeedDaemonReload="no")
     with pytest.raises(NodeError, match=r"does not load .* \(LoadState bad-setting\)"):
-        install_and_start_watchdog(host.paths, b"program", str(host.unit))
+        set_up_watchdog_and_describe_changes(host.paths, b"program", str(host.unit))
 
 
 def test_new_unit_of_watchdog_requires_no_restart_of_broker() -> None:

@@ -29,7 +29,7 @@ from activemq_fleet.render.debian_package import apt_packages
 from activemq_fleet.render.engine import escape_systemd_word
 from activemq_fleet.render.java_command import arguments_after_java_options, java_options
 from activemq_fleet.render.systemd_units import (
-    guard_command,
+    guard_command_words,
     systemd_unit_relative_path,
     unit_environment_and_log_configuration,
     watchdog_unit_relative_path,
@@ -391,7 +391,7 @@ def test_guard_starts_java_and_xml_names_link_to_store_on_local_disk(release: st
 
 
 def test_refused_rebuild_is_passed_to_guard_and_lets_start_fail() -> None:
-    assert "--refuse-loss" in guard_command(broker("5.11.4", fence="guard", index_rebuild="refuse"))
+    assert "--refuse-loss" in guard_command_words(broker("5.11.4", fence="guard", index_rebuild="refuse"))
     (line,) = (
         line
         for line in values_of_key(unit_text(broker("5.11.4", index_rebuild="refuse")), "ExecStartPre")
@@ -411,7 +411,7 @@ def test_unit_keeps_index_copy_if_rebuild_of_index_loses_subscriptions(release: 
 def test_broker_without_fence_opens_store_directory() -> None:
     plain = broker(fence="none")
     assert kahadb_directory_in_xml(plain) == plain.store_directory == "/srv/activemq/o-mq01"
-    assert guard_command(plain) == ()
+    assert guard_command_words(plain) == ()
     assert values_of_key(unit_text(plain), "WatchdogSec") == []
 
 

@@ -143,7 +143,7 @@ def test_only_log_records_of_plugin_prove_live_change(
     messages: list[str], change: tuple[int, bool], outcome: bool | None
 ) -> None:
     assert (
-        runtime_configuration.logged_outcome_of_live_change(
+        runtime_configuration.has_live_change_succeeded(
             log_lines(*messages), runtime_configuration.LiveChange(*change, period=1.0)
         )
         is outcome
@@ -154,7 +154,7 @@ def test_log_records_of_other_logger_prove_nothing() -> None:
     records = log_lines(CHANGE_DETECTED, LINK_STARTED, logger="org.apache.activemq.network.NetworkConnector")
 
     assert (
-        runtime_configuration.logged_outcome_of_live_change(records, runtime_configuration.LiveChange(1, False, 1.0))
+        runtime_configuration.has_live_change_succeeded(records, runtime_configuration.LiveChange(1, False, 1.0))
         is None
     )
 

@@ -628,7 +628,9 @@ def test_status_queries_agent_at_socket_of_agent_options(options: dict[str, str]
 def test_status_page_needs_no_package_of_extra_pipeline() -> None:
     """A controller does not have pyarrow and Spark, which belong to the extra ``pipeline``."""
     blocked = "import sys; sys.modules.update(dict.fromkeys(('pyarrow', 'pyspark', 'numpy')))"
-    imports = "from activemq_fleet.reports.status_page import write_status_file; import activemq_fleet.cli.status"
+    imports = (
+        "from activemq_fleet.reports.status_page import write_status_as_html_or_json; import activemq_fleet.cli.status"
+    )
     program = f"{blocked}; {imports}"
     completed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (completed.returncode, completed.stderr) == (0, "")

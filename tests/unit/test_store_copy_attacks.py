@@ -70,7 +70,7 @@ class Host:
             position, size = offset, self.files[name]["size"]
             while position < size:
                 packed_chunk = store_copy.read_packed_chunk(str(self.source), name, position, size)
-                position = store_copy.append_chunk(str(self.store), self.files, name, position, packed_chunk)
+                position = store_copy.append_compressed_chunk(str(self.store), self.files, name, position, packed_chunk)
 
     def copy(self) -> str:
         self.send(self.stage())
@@ -152,7 +152,7 @@ def test_planted_plan_of_store_copy_does_not_move_directories_of_root(host: Host
     assert "is not used, because an account other than root could have changed it" in store_copy.replacement_obstacle(
         str(host.store)
     )
-    for operation in (host.stage, lambda: store_copy.finish_interrupted_store_replacement(str(host.store)), host.copy):
+    for operation in (host.stage, lambda: store_copy.finish_replacement_and_return_backup(str(host.store)), host.copy):
         with pytest.raises(NodeError, match=r"is not used, .* does not exist, rename the newest"):
             operation()
     assert host.store.is_dir()
@@ -165,7 +165,7 @@ def test_store_copy_ignores_plan_that_account_planted_in_current_format(host: Ho
         str(host.store), host.staging.name, "kahadb.before-20260101T000000Z", "", "a"
     )
     call_as(BROKER, lambda: (host.parent / f"{'0' * 24}.json").write_text(json.dumps(plan.__dict__)))
-    assert store_copy.finish_interrupted_store_replacement(str(host.store)) == ""
+    assert store_copy.finish_replacement_and_return_backup(str(host.store)) == ""
     assert host.store.is_dir()
 
 
@@ -195,7 +195,7 @@ def test_store_copy_refuses_plan_of_root_with_unexpected_paths(host: Host) -> No
             resync_plans.StoreReplacementPlan(str(host.store), staging, backup, "", "a"), account
         )
         with pytest.raises(NodeError, match=r"cannot be read\. On this host, if .*, rename the newest .*before-"):
-            store_copy.finish_interrupted_store_replacement(str(host.store))
+            store_copy.finish_replacement_and_return_backup(str(host.store))
 
 
 def test_resumed_store_copy_requires_backup_named_in_plan(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,12 +210,12 @@ def test_resumed_store_copy_requires_backup_named_in_plan(host: Host, monkeypatc
     assert store_copy.is_replacement_unfinished(str(host.store))
     call_as(BROKER, lambda: backup.rename(f"{backup}-away"), lambda: backup.symlink_to(host.secret))
     with pytest.raises(NodeError, match=r"another process .*moved"):
-        store_copy.finish_interrupted_store_replacement(str(host.store))
+        store_copy.finish_replacement_and_return_backup(str(host.store))
     call_as(BROKER, lambda: backup.unlink(), lambda: backup.mkdir())
     with pytest.raises(NodeError, match="differs from the old store"):
-        store_copy.finish_interrupted_store_replacement(str(host.store))
+        store_copy.finish_replacement_and_return_backup(str(host.store))
     call_as(BROKER, lambda: backup.rmdir(), lambda: Path(f"{backup}-away").rename(backup))
-    assert store_copy.finish_interrupted_store_replacement(str(host.store)) == str(backup)
+    assert store_copy.finish_replacement_and_return_backup(str(host.store)) == str(backup)
     assert_copied(host, str(backup))
 
 
@@ -400,7 +400,7 @@ def test_hard_link_in_store_to_file_of_root_is_not_read(host: Host) -> None:
 def test_chunk_of_store_file_that_unpacks_above_limit_is_refused(host: Host) -> None:
     missing = host.stage()
     with pytest.raises(NodeError, match="the decompressed data has more than 700 bytes"):
-        store_copy.append_chunk(
+        store_copy.append_compressed_chunk(
             str(host.store), host.files, next(iter(missing)), 0, store_copy.pack_chunk(bytes(64 << 20))
         )
 

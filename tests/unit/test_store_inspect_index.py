@@ -303,7 +303,7 @@ def test_data_file_that_broker_removes_meanwhile_is_no_damage(
     write_index(store)
     if not created:
         write_data_file(store, add_record("m9"), number=2)
-    read_commands = journal.read_journal_commands
+    read_commands = journal.read_journal_commands_and_set_tail
 
     def remove_file_while_reading(store_directory: str, tail: JournalEnd, *, verify: bool) -> Iterator[JournalCommand]:
         yield from read_commands(store_directory, tail, verify=verify)
@@ -312,5 +312,5 @@ def test_data_file_that_broker_removes_meanwhile_is_no_damage(
         if created:
             write_data_file(store, add_record("m9"), number=created)
 
-    monkeypatch.setattr(journal, "read_journal_commands", remove_file_while_reading)
+    monkeypatch.setattr(journal, "read_journal_commands_and_set_tail", remove_file_while_reading)
     assert inspect_store_journal(str(store)).cut_off is None

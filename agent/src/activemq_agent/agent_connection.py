@@ -1,6 +1,6 @@
 """Keep one MQTT connection to the first broker that answers, and test it with canaries (messages to itself).
 
-An ``AgentConnection`` carries out the actions of the state machine in ``connecting`` with sessions and a clock. The
+An ``AgentMqttConnection`` carries out the actions of the state machine in ``connecting`` with sessions and a clock. The
 publisher and the subscriber each use one, from a single thread. Sessions put their events into its queue, and
 ``run_once_and_yield_events`` yields the events that the connection does not process.
 """
@@ -82,7 +82,7 @@ class ConnectionDependencies(TypedDict, total=False):
     open_session: Open
 
 
-class AgentConnection:
+class AgentMqttConnection:
     """The MQTT connection of an agent to the brokers of its list.
 
     It moves to another broker when one fails, and is tested by canaries (messages of the agent to itself). ``session``

@@ -50,7 +50,7 @@ class AgentTlsSettings:
     certificate: Path | None = _key_field("tls.certificate", Path)
     key: Path | None = _key_field("tls.key", Path)
     names: tuple[HostAndExpectedCertificateName, ...] = _key_field(
-        "tls.certificate.names", values.parse_host_certificate_names, ()
+        "tls.certificate.names", values.parse_hosts_and_certificate_names, ()
     )
 
 

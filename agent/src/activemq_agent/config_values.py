@@ -94,7 +94,7 @@ def parse_listening_endpoint(text: str) -> Endpoint:
     return Endpoint(*parse_listening_address(text))
 
 
-def parse_host_certificate_names(text: str) -> tuple[HostAndExpectedCertificateName, ...]:
+def parse_hosts_and_certificate_names(text: str) -> tuple[HostAndExpectedCertificateName, ...]:
     """Parse comma-separated ``HOST=NAME`` pairs of agent.conf, and return each host with its TLS certificate's name.
 
     Raises ValueError for any other text.

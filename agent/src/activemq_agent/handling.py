@@ -103,7 +103,7 @@ class MessageHandlerRunner:
         return min((worker.last_loop_start for worker in self.workers), default=self.clock())
 
     @property
-    def overdue_filters(self) -> tuple[str, ...]:
+    def filters_with_overdue_handler(self) -> tuple[str, ...]:
         """The topic filters whose message handler has been running for longer than its timeout."""
         now = self.clock()
         return tuple(lane for worker in self.workers if worker.is_overdue(now) for lane in worker.lanes)

@@ -22,7 +22,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack
 
-from activemq_agent.agent_connection import AgentConnection, ConnectionDependencies
+from activemq_agent.agent_connection import AgentMqttConnection, ConnectionDependencies
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.agent_topics import LARGEST_CANARY, barrier_topic, canary_topic, topic_without_last_level
 from activemq_agent.connecting import ReportConnectionDownAction, ReportConnectionUpAction
@@ -114,7 +114,7 @@ class Publisher:
         self.last_loop_start = clock()
         """Time of the loop's last iteration, by ``clock``."""
         self._config, self._store, self._log, self._clock = config, store, log, clock
-        self.link = AgentConnection(config, "publisher", store=store, log=log, clock=clock, **dependencies)
+        self.link = AgentMqttConnection(config, "publisher", store=store, log=log, clock=clock, **dependencies)
         self._used_prefixes: dict[str, None] = {}  # prefixes used since the start, for barriers
         self._woken = False
         self._is_connected = False

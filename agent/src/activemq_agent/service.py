@@ -30,7 +30,7 @@ from activemq_agent.subscribing import InboxSubscriber
 from activemq_agent.systemd_watchdog import StallDetector, SystemdNotifier
 
 if TYPE_CHECKING:
-    from activemq_agent.agent_connection import AgentConnection
+    from activemq_agent.agent_connection import AgentMqttConnection
     from activemq_agent.config import Config
 
 LOOK = 1.0
@@ -128,7 +128,7 @@ class Service:
                 "handled": self.handlers.handled,
                 "without_handler": self.handlers.without_handler,
                 "failures": self.handlers.failures,
-                "overdue": list(self.handlers.overdue_filters),
+                "overdue": list(self.handlers.filters_with_overdue_handler),
             },
             "store": dataclasses.asdict(self.store.row_and_byte_counts()),
             "damage": None if damage is None else str(damage),
@@ -292,7 +292,7 @@ class Service:
                         "threads of the agent make no progress, so the agent may not send or handle events. "
                         "Check the disk of state.directory and the handlers in the field `overdue`",
                         loops=",".join(stalled),
-                        overdue=",".join(self.handlers.overdue_filters),
+                        overdue=",".join(self.handlers.filters_with_overdue_handler),
                         hint="if the threads make no progress for longer, systemd's watchdog restarts the agent",
                     )
                 else:
@@ -366,7 +366,7 @@ class Service:
             closing.join(FAREWELL)
 
 
-def _connection_status(link: AgentConnection) -> dict[str, Any]:
+def _connection_status(link: AgentMqttConnection) -> dict[str, Any]:
     return {
         "broker": link.broker,
         "brokers": list(link.names),

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
-from activemq_agent.agent_connection import AgentConnection, ConnectionDependencies
+from activemq_agent.agent_connection import AgentMqttConnection, ConnectionDependencies
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.agent_topics import (
     LARGEST_BARRIER,
@@ -93,7 +93,7 @@ class InboxSubscriber:
         """Time of the loop's last iteration, by ``clock``."""
         self._config, self._store, self._log, self._clock = config, store, log, clock
         self._on_stored = on_stored
-        self.link = AgentConnection(config, "subscriber", store=store, log=log, clock=clock, **dependencies)
+        self.link = AgentMqttConnection(config, "subscriber", store=store, log=log, clock=clock, **dependencies)
         self._pending_filters: dict[int, str] = {}  # filter by packet number
         self._lanes: dict[str, _Lane] = {}
         self._resubscribe_at: float | None = None

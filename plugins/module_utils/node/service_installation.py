@@ -18,7 +18,7 @@ from .host_paths import PROGRAM_DIRECTORY
 from .install.configure import install_or_restore_configuration
 from .install.unit_files import is_unit_installed
 from .process.proc import properties_of_systemd_units
-from .watchdog.watchdog_installation import WatchdogPaths, install_or_remove_watchdog, reload_systemd_units
+from .watchdog.watchdog_installation import WatchdogPaths, install_and_start_or_remove_watchdog, reload_systemd_units
 
 UNIT_DIRECTORY = "/etc/systemd/system"
 
@@ -48,7 +48,7 @@ def pending_service_changes(
         changes.append(f"reload {name}")
     watchdog = WatchdogPaths(instance, programs, units, check=True)
     try:
-        changes += install_or_remove_watchdog(watchdog, python, service["watchdog"])
+        changes += install_and_start_or_remove_watchdog(watchdog, python, service["watchdog"])
     except NodeError as error:  # The installation of the watchdog raises it again if the cause remains.
         changes.append(str(error))
     return changes
@@ -88,7 +88,9 @@ def restore_configuration_and_service(
     watchdog_unit = os.path.join(directory, watchdog.name)
     has_watchdog = os.path.exists(watchdog_unit)
     try:
-        is_changed |= bool(install_or_remove_watchdog(watchdog, python, watchdog_unit if has_watchdog else None))
+        is_changed |= bool(
+            install_and_start_or_remove_watchdog(watchdog, python, watchdog_unit if has_watchdog else None)
+        )
     except (NodeError, OSError) as error:
         warning = (
             f"the broker in {base} has its earlier configuration {version} again, but its watchdog {watchdog.name} "

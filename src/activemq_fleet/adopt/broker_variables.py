@@ -12,7 +12,7 @@ from typing import Any
 from activemq_fleet.adopt.compared_element import ComparedElement, is_console_import
 from activemq_fleet.adopt.equal_meaning import opens_jmx_port
 from activemq_fleet.adopt.proposal import ProposedVariablesByHost, is_valid_value, parse_yaml_scalar
-from activemq_fleet.adopt.secrets import contains_clear_text_password, file_contains_clear_text_password
+from activemq_fleet.adopt.secrets import attribute_contains_clear_text_password, file_contains_clear_text_password
 from activemq_fleet.adopt.sources import AdoptedDocument, imported_file_paths
 from activemq_fleet.render.policies_usage_and_plugins import default_memory_limit_text
 from activemq_fleet.settings.activemq_size_notation import size_in_bytes
@@ -263,7 +263,7 @@ def _expressible_listeners(
         listener = ExpressibleListener(name, scheme, bind.strip("[]"), int(port), options, attributes)
         if scheme not in document.release.schemes or scheme == "vm":
             continue
-        has_password = any(contains_clear_text_password(option, value) for option, value in options.items())
+        has_password = any(attribute_contains_clear_text_password(option, value) for option, value in options.items())
         if has_password or not is_valid_value("connectors", [listener.to_connectors_entry()]):
             listener = replace(listener, options={})
         if is_valid_value("connectors", [listener.to_connectors_entry()]):

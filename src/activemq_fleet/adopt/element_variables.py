@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from activemq_fleet.adopt.compared_element import ComparedElement
 from activemq_fleet.adopt.proposal import ProposedVariablesByHost, is_valid_value, parse_yaml_scalar
-from activemq_fleet.adopt.secrets import contains_clear_text_password
+from activemq_fleet.adopt.secrets import attribute_contains_clear_text_password
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.releases import Release
 from activemq_fleet.render.policies_usage_and_plugins import policy_entry_elements
@@ -306,7 +306,7 @@ def _field_value(node: ComparedElement, field: str, annotation: Any, model: type
     nested_model = _model_of(annotation)
     if nested_model is None:
         text = node.attributes.get(xml_name)
-        if text is None or contains_clear_text_password(xml_name, text):
+        if text is None or attribute_contains_clear_text_password(xml_name, text):
             return None
         return int(text) if text.removeprefix("-").isdecimal() and text.startswith("-") else parse_yaml_scalar(text)
     property_element = node.find(xml_name)

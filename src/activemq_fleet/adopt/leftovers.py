@@ -26,7 +26,7 @@ from activemq_fleet.adopt.equal_meaning import are_attribute_values_equivalent, 
 from activemq_fleet.adopt.proposal import ProposedVariablesByHost, is_valid_value, parse_yaml_scalar
 from activemq_fleet.adopt.secrets import (
     TextWithSecretLabels,
-    contains_clear_text_password,
+    attribute_contains_clear_text_password,
     element_with_secret_labels,
     is_clear_text_password,
     is_password_name,
@@ -134,7 +134,7 @@ def _propose_attributes(
             document.broker, name, value, rendered.attributes[name], {}
         ):
             continue
-        secret = contains_clear_text_password(name, value)
+        secret = attribute_contains_clear_text_password(name, value)
         if not secret and is_valid_value("broker_attributes", {name: value}):
             attributes[name] = parse_yaml_scalar(value)
         elif name == _MASTER_URI and document.release.has_pure_master_slave:

@@ -11,7 +11,7 @@ from activemq_fleet.adopt.compared_element import PLACEHOLDERS, ComparedElement
 from activemq_fleet.adopt.equal_meaning import expand_directory_placeholders
 from activemq_fleet.adopt.placeholders import placeholder_names
 from activemq_fleet.adopt.proposal import ProposedVariablesByHost
-from activemq_fleet.adopt.secrets import TextWithSecretLabels, contains_clear_text_password
+from activemq_fleet.adopt.secrets import TextWithSecretLabels, attribute_contains_clear_text_password
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.errors import InputError
 from activemq_fleet.network.uri_parser import Uri, has_placeholder
@@ -390,7 +390,7 @@ def _uses_default_database_locker(document: AdoptedDocument) -> bool:
 
 def _propose_database(proposal: ProposedVariablesByHost, document: AdoptedDocument) -> bool:
     bean = _jdbc_data_source_bean(document)
-    if bean is None or contains_clear_text_password("url", _bean_properties(bean)["url"]):
+    if bean is None or attribute_contains_clear_text_password("url", _bean_properties(bean)["url"]):
         return False
     values = _bean_properties(bean)
     user = values["username"]

@@ -155,7 +155,7 @@ def _is_reference(value: str) -> bool:
     return _NOT_CLEAR_TEXT.fullmatch(value) is not None
 
 
-def contains_clear_text_password(name: str, value: str) -> bool:
+def attribute_contains_clear_text_password(name: str, value: str) -> bool:
     """Return whether the value of an attribute contains a password in clear text.
 
     A URI may contain one.

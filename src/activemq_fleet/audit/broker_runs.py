@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from activemq_fleet.audit.evidence import LoggedMinute, LogRecordEvidence
+from activemq_fleet.audit.evidence import HostLogMinute, LogRecordEvidence
 from activemq_fleet.node.log.broker_run import REACTIONS, BrokerRun
 from activemq_fleet.node.log.kinds import LogEvent
 from activemq_fleet.node.log.log_records import Record
@@ -128,7 +128,7 @@ class ObservedBrokerRun:
 
 
 def observed_broker_runs(
-    evidence: Iterable[LogRecordEvidence], logged_minutes: Sequence[LoggedMinute] = ()
+    evidence: Iterable[LogRecordEvidence], logged_minutes: Sequence[HostLogMinute] = ()
 ) -> list[ObservedBrokerRun]:
     """Return the runs of a broker that its log evidence shows, in the order of the log.
 
@@ -305,7 +305,7 @@ def _kind_of_end(record: LogRecordEvidence, phase: str) -> End:
     return "failed" if phase == "failed" else "stopped"
 
 
-def _extend_runs(runs: Sequence[ObservedBrokerRun], logged_minutes: Sequence[LoggedMinute]) -> None:
+def _extend_runs(runs: Sequence[ObservedBrokerRun], logged_minutes: Sequence[HostLogMinute]) -> None:
     """Set the last record of each broker run to the last record that its host logged during the run.
 
     That record need not show a state.

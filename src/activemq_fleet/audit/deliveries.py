@@ -22,7 +22,7 @@ from activemq_fleet.audit.reached_ranges import (
     TopicFilterSubscription,
     event_or_barrier_topic_prefix,
 )
-from activemq_fleet.audit.verdict_words import Verdict, VerdictWithReason
+from activemq_fleet.audit.verdict_words import DeliveryVerdictWithReason, Verdict
 
 _REASONS_WITHOUT_ACKNOWLEDGMENT = {
     "accepted": words.NEVER_ACKNOWLEDGED,
@@ -167,7 +167,7 @@ class DeliveryJudge:
         A gap before the receipt cannot hide a later handling.
         """
         if receipt.handled > 1:
-            verdict, reason = VerdictWithReason("duplicate", f"handled {receipt.handled} times")
+            verdict, reason = DeliveryVerdictWithReason("duplicate", f"handled {receipt.handled} times")
         elif receipt.handled:
             verdict, reason = words.HANDLED
         elif receipt.quarantined:
@@ -211,7 +211,9 @@ class DeliveryJudge:
                 return True
         return False
 
-    def _verdict_on_absence(self, copy: PublishedEvent, topic: str, name: str, stream: _Stream) -> VerdictWithReason:
+    def _verdict_on_absence(
+        self, copy: PublishedEvent, topic: str, name: str, stream: _Stream
+    ) -> DeliveryVerdictWithReason:
         """Return the verdict on an event that did not reach a subscriber that was expected to receive it.
 
         Gaps that may hide its records take precedence.

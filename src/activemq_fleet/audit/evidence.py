@@ -44,7 +44,7 @@ class LogRecordEvidence:
 
 
 @dataclass(frozen=True, slots=True)
-class LoggedMinute:
+class HostLogMinute:
     """A minute in which a host wrote log records.
 
     It has the times of the first and the last record of that minute.

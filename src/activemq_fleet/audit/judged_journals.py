@@ -21,7 +21,7 @@ from activemq_fleet.audit.journals import (
     MissingRecordCount,
     records_and_gaps_in_order,
 )
-from activemq_fleet.audit.reached_ranges import received_event_ranges_with_keys, subscribers_by_name
+from activemq_fleet.audit.reached_ranges import received_event_ranges_with_keys, subscriptions_by_subscriber_name
 
 
 class EventJournalEvaluation(NamedTuple):
@@ -53,7 +53,7 @@ def evaluate_journals(
     records = [record for record in journal_findings if isinstance(record, EventRecordWithJournalPosition)]
     missing = dict.fromkeys(subscribed_before_events, 1)
     missing |= {count.agent: count.records for count in journal_findings if isinstance(count, MissingRecordCount)}
-    subscribers = subscribers_by_name(
+    subscribers = subscriptions_by_subscriber_name(
         change for change in journal_findings if isinstance(change, AgentSubscriptionChange)
     )
     events = list(events_from_records(sorted(records, key=lambda record: record.event_id)))

@@ -59,7 +59,7 @@ class LogFileSummary:
     def count_events(self, batch: pa.RecordBatch) -> None:
         """Count a batch of log events in the summary of their log file.
 
-        The columns of the batch are those of ``host_log_batches.arrow_batches_of_host_logs``.
+        The columns of the batch are those of ``host_log_batches.arrow_log_record_batches_of_host``.
         """
         self.rows += batch.num_rows
         self.unknown += pc.sum(pc.equal(batch.column("kind"), "UNKNOWN")).as_py() or 0

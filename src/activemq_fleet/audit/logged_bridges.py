@@ -258,7 +258,7 @@ class _BridgeReader:
         self._host: str | None = None
 
     def take(self, record: LogRecordEvidence) -> None:
-        previous_bridges = {bridge.local: bridge for bridge in self._broker_run.established_bridges}
+        previous_bridges = {bridge.local: bridge for bridge in self._broker_run.currently_established_bridges}
         if record.kind == "LIFE-STORE-CHOSEN":
             self._close_all_bridges(record, _BridgeEnd("the broker process ended without a log record"))
             self._add_failed_links(record.host, _MINIMUM_ATTEMPTS_OF_RUN)
@@ -266,7 +266,7 @@ class _BridgeReader:
         self._newest_record, self._host = record.at, record.host
         if record.kind in REACTIONS:
             self._broker_run.apply_event(log_event_from_evidence(record))
-        current_bridges = {bridge.local: bridge for bridge in self._broker_run.established_bridges}
+        current_bridges = {bridge.local: bridge for bridge in self._broker_run.currently_established_bridges}
         self._apply_link_record(record, previous_bridges)
         for local, bridge in current_bridges.items():
             if previous_bridges.get(local) != bridge:

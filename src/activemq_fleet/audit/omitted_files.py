@@ -14,7 +14,7 @@ _MAXIMUM_TEXT_LENGTH = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class OmittedFile:
+class MissingOrIncompleteFile:
     """A file that is missing or incomplete in the collected files of a host.
 
     ``path`` is its path below the host's directory, or a path on the host. ``why`` is the reason.
@@ -39,20 +39,20 @@ class HostLogFiles:
     """
 
     names: tuple[str, ...] = ()
-    omitted: Mapping[str, OmittedFile] = field(default_factory=dict)
+    omitted: Mapping[str, MissingOrIncompleteFile] = field(default_factory=dict)
     unusable: tuple[str, ...] = ()
     is_listed: bool = False
 
 
-def parse_omitted_files(rows: Any) -> tuple[OmittedFile, ...]:
+def parse_omitted_files(rows: Any) -> tuple[MissingOrIncompleteFile, ...]:
     """Return the files that ``collect`` omitted, from ``left_out`` in host.json; malformed entries are ignored."""
     if not isinstance(rows, list):
         return ()
     return tuple(_valid_omitted_files(rows[:_MAXIMUM_FILES]))
 
 
-def _valid_omitted_files(rows: Iterable[Any]) -> Iterable[OmittedFile]:
+def _valid_omitted_files(rows: Iterable[Any]) -> Iterable[MissingOrIncompleteFile]:
     for row in rows:
         path, why = (row.get("path"), row.get("why")) if isinstance(row, dict) else (None, None)
         if isinstance(path, str) and isinstance(why, str) and path:
-            yield OmittedFile(*(escape_unprintable(text[:_MAXIMUM_TEXT_LENGTH]) for text in (path, why)))
+            yield MissingOrIncompleteFile(*(escape_unprintable(text[:_MAXIMUM_TEXT_LENGTH]) for text in (path, why)))

@@ -17,8 +17,8 @@ from activemq_fleet.audit.down_link_incidents import down_link_incidents
 from activemq_fleet.audit.evidence import (
     SKEW,
     ConnectionLoss,
+    HostLogMinute,
     Incident,
-    LoggedMinute,
     LogRecordEvidence,
     PairNode,
     SystemdJournalRecord,
@@ -139,7 +139,7 @@ class PairFindings:
                 yield bridge.peer, ConnectionLoss("bridge", bridge.host, bridge.ended, back=bridge.back)
 
 
-def incident_evidence_of_rows(
+def log_record_evidence_from_rows(
     rows: Iterable[Mapping[str, Any]], file_order: Mapping[tuple[str, str], int]
 ) -> list[LogRecordEvidence]:
     """Return the log records that are evidence of incidents, from rows of the audit's dataset of log events.
@@ -163,8 +163,8 @@ def incident_evidence_of_rows(
     return list(evidence_in_log(records))
 
 
-def logged_minutes_of_all_hosts(hosts: pa.Array, times: pa.Array) -> list[LoggedMinute]:
-    """Return a list of LoggedMinute: one for each broker host and minute in which the host wrote log records.
+def sorted_logged_minutes_of_all_hosts(hosts: pa.Array, times: pa.Array) -> list[HostLogMinute]:
+    """Return a list of HostLogMinute: one for each broker host and minute in which the host wrote log records.
 
     The minutes of a host follow each other in order of time. ``hosts`` and ``times`` are parallel: each log record has
     an entry in both.
@@ -179,11 +179,11 @@ def logged_minutes_of_all_hosts(hosts: pa.Array, times: pa.Array) -> list[Logged
     begins = np.flatnonzero(np.append(True, (np.diff(minutes) != 0) | (np.diff(of_host) != 0)))
     ends = np.append(begins[1:], len(micros)) - 1
     first, last = (pa.array(micros[at]).cast(_TIMESTAMP).to_pylist() for at in (begins, ends))
-    return [LoggedMinute(names[host], *period) for host, *period in zip(of_host[begins], first, last, strict=True)]
+    return [HostLogMinute(names[host], *period) for host, *period in zip(of_host[begins], first, last, strict=True)]
 
 
 def pair_findings_of_logs(
-    nodes: Sequence[PairNode], evidence: Iterable[LogRecordEvidence | LoggedMinute | SystemdJournalRecord]
+    nodes: Sequence[PairNode], evidence: Iterable[LogRecordEvidence | HostLogMinute | SystemdJournalRecord]
 ) -> PairFindings:
     """Return the findings about a broker pair from its nodes' logs: runs, bridges and incidents.
 
@@ -191,7 +191,7 @@ def pair_findings_of_logs(
     """
     findings = PairFindings(sorted(nodes, key=lambda node: node.host))
     evidence_by_host: dict[str, list[LogRecordEvidence]] = {}
-    periods: dict[tuple[str, int], LoggedMinute] = {}
+    periods: dict[tuple[str, int], HostLogMinute] = {}
     unit_records: dict[str, list[SystemdJournalRecord]] = {}
     for record_or_period in evidence:
         if isinstance(record_or_period, LogRecordEvidence):
@@ -201,7 +201,7 @@ def pair_findings_of_logs(
         else:
             key = record_or_period.host, int(record_or_period.first.timestamp()) // 60
             known = periods.get(key, record_or_period)
-            periods[key] = LoggedMinute(
+            periods[key] = HostLogMinute(
                 record_or_period.host, min(record_or_period.first, known.first), max(record_or_period.last, known.last)
             )
     for host_evidence in evidence_by_host.values():

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from activemq_fleet.audit import advice
 from activemq_fleet.audit.broker_runs import HANG_ROUNDING, ObservedBrokerRun, ProcessEnd
 from activemq_fleet.audit.evidence import (
+    HostLogMinute,
     Incident,
-    LoggedMinute,
     PairNode,
     SystemdJournalRecord,
     new_incident,
@@ -66,7 +66,7 @@ def set_unlogged_process_ends(
     runs: Sequence[ObservedBrokerRun],
     records: Sequence[SystemdJournalRecord],
     hangs: Sequence[Hang],
-    logged_minutes: Sequence[LoggedMinute],
+    logged_minutes: Sequence[HostLogMinute],
 ) -> None:
     """Set ``process_end`` of broker runs whose log shows no end, from recorded hangs and the host's systemd journal.
 
@@ -105,7 +105,7 @@ def _is_within(moment: datetime, begin: datetime, until: datetime | None) -> boo
 
 
 def _last_record_before_hang(
-    run: ObservedBrokerRun, begin: datetime, hung: datetime, logged_minutes: Sequence[LoggedMinute]
+    run: ObservedBrokerRun, begin: datetime, hung: datetime, logged_minutes: Sequence[HostLogMinute]
 ) -> datetime | None:
     """Return the time of the last log record of a broker run before the broker hung."""
     moments = [at for minute in logged_minutes if minute.host == run.host for at in (minute.first, minute.last)]

@@ -110,7 +110,7 @@ class SubscriberSubscriptions:
         return bisect_left(self.changes, position)
 
 
-def subscribers_by_name(changes: Iterable[AgentSubscriptionChange]) -> dict[str, SubscriberSubscriptions]:
+def subscriptions_by_subscriber_name(changes: Iterable[AgentSubscriptionChange]) -> dict[str, SubscriberSubscriptions]:
     """Return the subscriptions of each subscriber, by its name, from the records that it subscribed or unsubscribed.
 
     A filter that is subscribed again continues its subscription.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from activemq_fleet.audit.broker_runs import KINDS, ObservedBrokerRun, observed_broker_runs
-from activemq_fleet.audit.evidence import SKEW, LoggedMinute, LogRecordEvidence, PairNode
+from activemq_fleet.audit.evidence import SKEW, HostLogMinute, LogRecordEvidence, PairNode
 from activemq_fleet.audit.pair_incidents import last_active_record_time
 from activemq_fleet.logs.zones import first_occurrence_of_repeated_time
 
@@ -48,16 +48,16 @@ class PeriodReadTooEarly:
             else record
         )
 
-    def correct_minute(self, minute: LoggedMinute) -> LoggedMinute:
-        """Return a LoggedMinute with its times corrected by ``shift`` if they are in the period, else unchanged."""
+    def correct_minute(self, minute: HostLogMinute) -> HostLogMinute:
+        """Return a HostLogMinute with its times corrected by ``shift`` if they are in the period, else unchanged."""
         shift = self.shift_of(minute.host, minute.first)
-        return LoggedMinute(minute.host, minute.first + shift, minute.last + shift) if shift else minute
+        return HostLogMinute(minute.host, minute.first + shift, minute.last + shift) if shift else minute
 
 
 def periods_read_too_early(
     nodes: Sequence[PairNode],
     evidence_by_host: Mapping[str, Sequence[LogRecordEvidence]],
-    logged_minutes: Sequence[LoggedMinute],
+    logged_minutes: Sequence[HostLogMinute],
 ) -> list[PeriodReadTooEarly]:
     """Return the periods of repeated local time in which log times of a pair's host mean the second occurrence.
 
@@ -82,7 +82,7 @@ def periods_read_too_early(
 
 
 def _misread_period(
-    node: PairNode, run: ObservedBrokerRun, active: Iterable[ObservedBrokerRun], logged_minutes: Iterable[LoggedMinute]
+    node: PairNode, run: ObservedBrokerRun, active: Iterable[ObservedBrokerRun], logged_minutes: Iterable[HostLogMinute]
 ) -> PeriodReadTooEarly | None:
     acquired = run.store_acquired_at
     occurrence = acquired and first_occurrence_of_repeated_time(node.timezone, acquired)

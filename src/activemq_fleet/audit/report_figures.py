@@ -68,7 +68,7 @@ class LinkSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class SubscriberIdlePeriod:
+class PeriodWithoutHandledEvents:
     """An idle period of a subscriber: a period in which it handled no event.
 
     The subscriber's own clock measures it.
@@ -104,7 +104,7 @@ def _outcome_sort_key(outcome: EventOutcome) -> tuple[int, str]:
     return WORST.index(outcome.verdict), outcome.event_id
 
 
-def _idle_period_sort_key(period: SubscriberIdlePeriod) -> tuple[float, str]:
+def _idle_period_sort_key(period: PeriodWithoutHandledEvents) -> tuple[float, str]:
     """Return the key by which an audit report sorts idle periods of subscribers.
 
     The longest period comes first, then the subscriber decides.
@@ -379,21 +379,21 @@ def _unexplained_record_sort_key(wording: UnexplainedRecordGroup) -> tuple[Any, 
     return wording.level == "WARN", -wording.count, wording.host, wording.message
 
 
-def longest_idle_periods(subscriber: str, moments: Iterable[datetime]) -> list[SubscriberIdlePeriod]:
+def longest_idle_periods(subscriber: str, moments: Iterable[datetime]) -> list[PeriodWithoutHandledEvents]:
     """Return the longest idle periods of a subscriber: periods in which it handled no event.
 
     ``moments`` are those at which it handled events. Only periods of a second or more are returned.
     """
-    foremost = FirstItemsBySortKey[SubscriberIdlePeriod](MAX_IDLE_PERIODS, _idle_period_sort_key)
+    foremost = FirstItemsBySortKey[PeriodWithoutHandledEvents](MAX_IDLE_PERIODS, _idle_period_sort_key)
     for before, after in pairwise(sorted(moments)):
         length = (after - before) / timedelta(seconds=1)
         if length >= 1:
-            foremost.add_items_keeping_smallest_keys(SubscriberIdlePeriod(subscriber, before, length))
+            foremost.add_items_keeping_smallest_keys(PeriodWithoutHandledEvents(subscriber, before, length))
     return foremost.items_with_smallest_keys()
 
 
 @dataclass(frozen=True, slots=True)
-class TimeSliceLogLineCounts:
+class LogLineCountsOfTimeSlice:
     """The counts of log lines in one time slice.
 
     The counts of warnings and errors are included. The slice begins at ``began``.
@@ -444,13 +444,13 @@ class LogLineFigures:
         self._counts += other._counts
 
     @property
-    def line_counts_by_slice(self) -> list[TimeSliceLogLineCounts]:
+    def line_warning_error_counts_by_slice(self) -> list[LogLineCountsOfTimeSlice]:
         """The counts of log lines in each time slice of the report.
 
         Each has the numbers of lines, warnings and errors. Slices without lines are left out.
         """
         return [
-            TimeSliceLogLineCounts(
+            LogLineCountsOfTimeSlice(
                 self._period.began + number * self._period.slice_length,
                 sum(count for (at, _), count in self._counts.items() if at == number),
                 self._counts[number, "WARN"],
@@ -483,7 +483,7 @@ class EventFigures:
         self.messages: Counter[str] = Counter()
         self.deliveries: Counter[str] = Counter()
         self.worst = FirstItemsBySortKey[EventOutcome](MAX_EVENTS, _outcome_sort_key)
-        self.idle_periods = FirstItemsBySortKey[SubscriberIdlePeriod](MAX_IDLE_PERIODS, _idle_period_sort_key)
+        self.idle_periods = FirstItemsBySortKey[PeriodWithoutHandledEvents](MAX_IDLE_PERIODS, _idle_period_sort_key)
         self._period = of
         self._slices: dict[int, HandledEventsSlice] = {}
 

@@ -22,13 +22,13 @@ from activemq_fleet.audit.journals import (
     records_and_gaps_in_order,
 )
 from activemq_fleet.audit.reached_ranges import EventRange, Reach
-from activemq_fleet.audit.report_figures import EventFigures, SubscriberIdlePeriod, longest_idle_periods
+from activemq_fleet.audit.report_figures import EventFigures, PeriodWithoutHandledEvents, longest_idle_periods
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-class EventJournalLineWithPosition(NamedTuple):
+class EventJournalLineWithAgentPosition(NamedTuple):
     """A line of an agent's event journal with its position among all lines of the agent."""
 
     agent: str
@@ -39,7 +39,7 @@ class EventJournalLineWithPosition(NamedTuple):
 
 def journal_lines_with_agent_positions(
     host: str, file: str, content: memoryview, epochs: Mapping[EpochKey, JournalEpoch], host_by_agent: Mapping[str, str]
-) -> Iterator[EventJournalLineWithPosition]:
+) -> Iterator[EventJournalLineWithAgentPosition]:
     """Yield the lines of a journal file, each with its position in its agent's journal, which can have several files.
 
     Only lines up to the last record that ``epochs`` knows are returned. Records of an agent whose journal another host
@@ -48,14 +48,14 @@ def journal_lines_with_agent_positions(
     for number, line, *_ in parse_event_journal_lines(content):
         about = line and epochs.get((line.agent, line.epoch))
         if line and about and line.jseq <= about.known and is_agent_journal_on_host(line.agent, host, host_by_agent):
-            yield EventJournalLineWithPosition(
+            yield EventJournalLineWithAgentPosition(
                 line.agent, record_position(about, line.jseq), (host, file, number), line
             )
 
 
 def iterate_records_gaps_and_idle_periods(
-    lines: Iterable[EventJournalLineWithPosition], epochs: Mapping[EpochKey, JournalEpoch]
-) -> Iterator[JournalFinding | SubscriberIdlePeriod]:
+    lines: Iterable[EventJournalLineWithAgentPosition], epochs: Mapping[EpochKey, JournalEpoch]
+) -> Iterator[JournalFinding | PeriodWithoutHandledEvents]:
     """Yield each agent's event records and journal gaps in order, and after them the agent's longest idle periods.
 
     An idle period is a period in which the agent handled no event. ``lines`` are sorted by agent and position.
@@ -73,13 +73,13 @@ def iterate_records_gaps_and_idle_periods(
         yield from longest_idle_periods(agent, (_EPOCH + timedelta(microseconds=at) for at in handled))
 
 
-def _sort_copies(lines: Iterable[EventJournalLineWithPosition]) -> Iterator[EventJournalLine]:
+def _sort_copies(lines: Iterable[EventJournalLineWithAgentPosition]) -> Iterator[EventJournalLine]:
     """Yield journal lines whose copies at each position are sorted: readable copies first, always in the same order."""
     for _, copies in groupby(lines, key=lambda placed: placed.place):
         yield from (placed.line for placed in sorted(copies, key=_copy_preference))
 
 
-def _copy_preference(placed: EventJournalLineWithPosition) -> tuple[Any, ...]:
+def _copy_preference(placed: EventJournalLineWithAgentPosition) -> tuple[Any, ...]:
     line = placed.line
     return line.kind is None, line.kind or "", line.event_id or "", line.ts or _EPOCH, placed.file
 

@@ -46,41 +46,49 @@ class MissingJournalPartKind(Enum):
     RECORDS = "records"
 
 
-class VerdictWithReason(NamedTuple):
+class DeliveryVerdictWithReason(NamedTuple):
     """A verdict about the delivery of an event to a subscriber, and the sentence that gives its reason."""
 
     verdict: Verdict
     reason: str
 
 
-HANDLED = VerdictWithReason("delivered", "handled")
-QUARANTINED = VerdictWithReason(
+HANDLED = DeliveryVerdictWithReason("delivered", "handled")
+QUARANTINED = DeliveryVerdictWithReason(
     "delivered", "quarantined: the subscriber could not handle the event, skipped it, and keeps a copy"
 )
-NOT_HANDLED = VerdictWithReason("stuck", "the subscriber received the event, but neither handled nor quarantined it")
-NEVER_ACKNOWLEDGED = VerdictWithReason("stuck", "the publisher accepted the event, but no broker acknowledged it")
-EXPIRED = VerdictWithReason("stuck", "the event expired before a broker acknowledged it, and the publisher keeps it")
-DROPPED = VerdictWithReason("lost", "the event expired, and the publisher dropped it because of --drop-expired")
-BARRIER_CAME = VerdictWithReason(
+NOT_HANDLED = DeliveryVerdictWithReason(
+    "stuck", "the subscriber received the event, but neither handled nor quarantined it"
+)
+NEVER_ACKNOWLEDGED = DeliveryVerdictWithReason(
+    "stuck", "the publisher accepted the event, but no broker acknowledged it"
+)
+EXPIRED = DeliveryVerdictWithReason(
+    "stuck", "the event expired before a broker acknowledged it, and the publisher keeps it"
+)
+DROPPED = DeliveryVerdictWithReason("lost", "the event expired, and the publisher dropped it because of --drop-expired")
+BARRIER_CAME = DeliveryVerdictWithReason(
     "lost",
     "a broker acknowledged the event, but the subscriber did not receive it. The subscriber received a later barrier, "
     "the message with which the publisher proves that all earlier events arrived",
 )
-NO_BARRIER = VerdictWithReason(
+NO_BARRIER = DeliveryVerdictWithReason(
     "stuck",
     "a broker acknowledged the event, but the subscriber received neither the event nor a later barrier, the message "
     "with which the publisher proves that all earlier events arrived. The event may still arrive",
 )
-SENT_WITHOUT_ID = VerdictWithReason(
+SENT_WITHOUT_ID = DeliveryVerdictWithReason(
     "indeterminate",
     "a broker acknowledged the event, but its payload has no event id, so no journal can show whether the subscriber "
     "received it. Publish JSON objects, or set publisher.envelope = true in agent.conf of the publisher",
 )
-SUBSCRIBER_GAP = VerdictWithReason(
+SUBSCRIBER_GAP = DeliveryVerdictWithReason(
     "indeterminate", "the subscriber's journal lacks records, which may be records of this event"
 )
-PUBLISHER_GAP = VerdictWithReason(
+PUBLISHER_GAP = DeliveryVerdictWithReason(
     "indeterminate", "the publisher's journal lacks records, which may be records of this event"
 )
-NO_ACCEPTANCE = VerdictWithReason("indeterminate", "no journal records that an agent accepted the event")
-NO_SUBSCRIBER = VerdictWithReason("indeterminate", "the audit knows no subscriber that should receive the event")
+NO_ACCEPTANCE = DeliveryVerdictWithReason("indeterminate", "no journal records that an agent accepted the event")
+NO_SUBSCRIBER = DeliveryVerdictWithReason(
+    "indeterminate", "the audit knows no subscriber that should receive the event"
+)

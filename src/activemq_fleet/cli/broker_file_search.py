@@ -52,7 +52,7 @@ def find_activemq_xml_and_broker_files(paths: Iterable[Path]) -> list[Path]:
 
 
 def _broker_files_below(directory: Path) -> Iterator[Path]:
-    for parent, names in walk_checked_directories(directory, on_error=_refuse_unreadable_directory):
+    for parent, names in walk_directories_searched_by_check(directory, on_error=_refuse_unreadable_directory):
         for name in sorted(filter(_XML_NAME.fullmatch, names)):
             path = Path(parent, name)
             # A broken link and a FIFO with this name are reported as unreadable.
@@ -60,7 +60,7 @@ def _broker_files_below(directory: Path) -> Iterator[Path]:
                 yield path
 
 
-def walk_checked_directories(
+def walk_directories_searched_by_check(
     top: Path, on_error: Callable[[OSError], None] | None = None
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield the directories below ``top`` that ``check`` searches, sorted, each with the names of its files."""

@@ -33,7 +33,7 @@ from activemq_fleet.cli.file_releases import (
     read_releases_by_file_pattern,
     releases_of_files,
 )
-from activemq_fleet.cli.file_repairs import colored_repair_diff, repairs_with_changes_by_path, write_repair
+from activemq_fleet.cli.file_repairs import colored_repair_diff, repairs_with_changes_by_path, write_repair_and_backup
 from activemq_fleet.cli.formats import CheckReport, report_formatter
 from activemq_fleet.cli.formats.report import INPUT_ERROR
 from activemq_fleet.cli.options import InventoryOptions
@@ -156,7 +156,7 @@ def write_repairs_and_print_diffs(report: CheckReport, *, keep_original: bool, t
     written = True
     for path, repair in repairs_with_changes_by_path(report.repairs).items():
         try:
-            original = write_repair(path, repair, keep_original=keep_original)
+            original = write_repair_and_backup(path, repair, keep_original=keep_original)
         except InputError as error:
             print_escaped_to_stderr(f"error: {error}")
             written = False

@@ -34,7 +34,7 @@ def completion_command(context: click.Context, shell: str) -> int:
     return 0
 
 
-def print_completions(group: click.Command, instruction: str) -> int:
+def handle_shell_completion_request(group: click.Command, instruction: str) -> int:
     """Print the shell completions of a command line.
 
     The value of the shell's variable, such as ``bash_complete``, selects what is printed. Return 0 on success. Nothing

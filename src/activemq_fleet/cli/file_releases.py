@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from activemq_fleet import InputError, Release, ReleaseError
-from activemq_fleet.cli.broker_file_search import walk_checked_directories
+from activemq_fleet.cli.broker_file_search import walk_directories_searched_by_check
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.given_files import read_beginning_of_file_or_pipe
 from activemq_fleet.node.text_lines import split_lines
@@ -113,7 +113,7 @@ def patterns_without_files(patterns: Iterable[str], paths: Sequence[Path], proje
     """
     unmatched = [pattern for pattern in patterns if not any(_matches(path, pattern) for path in paths)]
     for top in (*filter(os.path.isdir, paths), project):
-        for parent, names in walk_checked_directories(top) if unmatched else ():
+        for parent, names in walk_directories_searched_by_check(top) if unmatched else ():
             files = [Path(parent, name) for name in names]
             files += [file.relative_to(top) for file in files]
             unmatched = [pattern for pattern in unmatched if not any(_matches(file, pattern) for file in files)]

@@ -53,7 +53,7 @@ def colored_repair_diff(path: Path, repair: FileRepair) -> str:
     )
 
 
-def write_repair(path: Path, repair: FileRepair, *, keep_original: bool) -> Path | None:
+def write_repair_and_backup(path: Path, repair: FileRepair, *, keep_original: bool) -> Path | None:
     """Replace the content of a checked file by the repaired content of ``check --fix``.
 
     Return the path of the copy of the previous file. Mode, owner and extended attributes stay. A symbolic link stays a

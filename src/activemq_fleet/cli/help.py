@@ -34,7 +34,7 @@ def help_command(context: click.Context, topic: tuple[str, ...]) -> int:
     of a row of its tables: `help alerts ActiveMQBrokerHung`, `help status frozen`. For the name of a playbook, such as
     `help upgrade`, the command prints the section about this playbook.
     """
-    from activemq_fleet.cli.help_pages import help_page_names, read_help_page, strip_markdown_links_and_pictures
+    from activemq_fleet.cli.help_pages import help_page_names, read_help_page, replace_page_links_and_remove_pictures
 
     root = context.find_root()
     if not topic:
@@ -60,7 +60,7 @@ def help_command(context: click.Context, topic: tuple[str, ...]) -> int:
             names = page.section_names()
             raise InputError(f"the page {name} has no section {' '.join(section)}: {_section_hint(section, names)}")
     parts = [usage] if usage else []
-    parts += [_format_page(strip_markdown_links_and_pictures(text))] if text else []
+    parts += [_format_page(replace_page_links_and_remove_pictures(text))] if text else []
     print_through_pager("\n\n".join(parts))
     return 0
 

@@ -68,7 +68,7 @@ class DocumentationPage:
 
 
 def _normalize(text: str) -> str:
-    return re.sub(r"[`*\s_-]+", "", strip_markdown_links_and_pictures(text)).lower()
+    return re.sub(r"[`*\s_-]+", "", replace_page_links_and_remove_pictures(text)).lower()
 
 
 def _pages_directory() -> Path:
@@ -89,7 +89,7 @@ def read_help_page(name: str) -> DocumentationPage:
     return DocumentationPage(name, _COMMENT.sub("", (_pages_directory() / f"{name}.md").read_text("utf-8")).strip())
 
 
-def strip_markdown_links_and_pictures(text: str) -> str:
+def replace_page_links_and_remove_pictures(text: str) -> str:
     """Return a Markdown text without its pictures, and with the texts of links instead of the links.
 
     Links to web addresses stay as they are. For a page of the documentation the command that prints it is added. Files

@@ -13,7 +13,7 @@ from contextlib import suppress
 import click
 
 from activemq_fleet import __version__
-from activemq_fleet.cli.completion import COMPLETE_VARIABLE, print_completions
+from activemq_fleet.cli.completion import COMPLETE_VARIABLE, handle_shell_completion_request
 from activemq_fleet.cli.error_lines import PROGRAM, open_closed_standard_streams, run_and_print_errors
 from activemq_fleet.cli.terminal import add_color_and_pager_options, color_off_in_environment
 from activemq_fleet.similar_names import most_similar_name
@@ -106,7 +106,7 @@ def _invoke(arguments: Sequence[str] | None) -> int:
     # fleet_cli.main() would exit for a closed pipe.
     words = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None and (instruction := os.environ.get(COMPLETE_VARIABLE)):
-        return print_completions(fleet_cli, instruction)
+        return handle_shell_completion_request(fleet_cli, instruction)
     color = False if color_off_in_environment() else None
     with fleet_cli.make_context(PROGRAM, words, color=color) as context:
         result = fleet_cli.invoke(context)

@@ -73,7 +73,7 @@ def _to_dict(rule: DescribedRule) -> dict[str, Any]:
 
     described = {name: getattr(rule, name) for name in ("id", "severity", "title", "why", "fix")}
     if isinstance(rule, Rule):
-        described |= {"cannot_see": rule.limitations, "source": rule.evidence_for_rule, "scope": rule.scope}
+        described |= {"cannot_see": rule.limitations, "source": rule.evidence_from_docstring, "scope": rule.scope}
         described["releases"] = rule.releases_in_words
         described["fires"] = [{"release": example.release, "text": example.text} for example in rule.failing_examples]
         described["silent"] = [{"release": example.release, "text": example.text} for example in rule.passing_examples]
@@ -119,7 +119,7 @@ def _explanation_lines(rule: DescribedRule) -> Iterator[str]:
         "Why": rule.why,
         "Fix": rule.fix,
         "Cannot see": rule.limitations,
-        "Source": rule.evidence_for_rule,
+        "Source": rule.evidence_from_docstring,
     })  # fmt: skip
     for kind, examples in (
         ("reports", rule.failing_examples[:1]),
@@ -143,9 +143,9 @@ def _part_lines(parts: dict[str, str]) -> Iterator[str]:
 
 def _as_plain_text(text: str) -> str:
     """Return a text without Markdown links, in which files of a checkout are replaced by commands."""
-    from activemq_fleet.cli.help_pages import strip_markdown_links_and_pictures
+    from activemq_fleet.cli.help_pages import replace_page_links_and_remove_pictures
 
-    return replace_paths_by_addresses_or_commands(strip_markdown_links_and_pictures(text))
+    return replace_paths_by_addresses_or_commands(replace_page_links_and_remove_pictures(text))
 
 
 def _width() -> int:

@@ -168,9 +168,9 @@ def _query_and_show(query: _StatusQuery, form: str, html: Path | None, watch: fl
         with ACTIVITY.spinner_with_text("Querying the hosts", prompts=prompts):
             status = gather()
         if html:
-            from activemq_fleet.reports.status_page import write_status_file
+            from activemq_fleet.reports.status_page import write_status_as_html_or_json
 
-            write_status_file(status, str(html))
+            write_status_as_html_or_json(status, str(html))
         if watch and form == "text":
             click.clear()  # This has an effect only on a terminal.
         code = _print_status(status, form, wide=wide, paged=not watch)
@@ -287,12 +287,12 @@ def _text_lines(status: FleetStatus, *, wide: bool) -> Iterator[str]:
     from activemq_fleet.status.text import (
         common_domain,
         status_headline,
-        status_tables,
+        status_table_titles_and_rows,
         status_tables_without_empty_columns,
     )
 
     domain = "" if wide else common_domain(status)
-    for titles, rows in status_tables(status) if wide else status_tables_without_empty_columns(status):
+    for titles, rows in status_table_titles_and_rows(status) if wide else status_tables_without_empty_columns(status):
         yield table_text(titles, rows, _STYLES, folded=not wide)
         yield ""
     for finding in status.findings:

@@ -22,7 +22,7 @@ from activemq_fleet.render.environment_file import environment_file_relative_pat
 from activemq_fleet.render.java_command import java_path
 from activemq_fleet.render.load_balancer import DROP_INS, haproxy_configuration_id
 from activemq_fleet.render.systemd_units import (
-    repair_store_command,
+    repair_store_command_words,
     systemd_unit_relative_path,
     watchdog_unit_relative_path,
 )
@@ -259,7 +259,7 @@ def broker_facts(broker: Broker, activemq_xml: bytes | None = None) -> BrokerFac
         unit=systemd_unit_relative_path(broker),
         watchdog=watchdog_unit_relative_path(broker),
         fence=settings.fence,
-        guard=broker.shared_store_directory is not None or bool(repair_store_command(broker)),
+        guard=broker.shared_store_directory is not None or bool(repair_store_command_words(broker)),
         java=java_path(broker),
         java_options=tuple(settings.java_options),
         environment=f"{paths.current}/{environment_file_relative_path(broker)}",

@@ -176,7 +176,7 @@ class PairCard:
         elif text:
             room -= 24
             _draw_agent(canvas, right + 2, baseline - 12, text, _agents_tooltip(pair), "badge", 16.0)
-        name = cut_host_name_in_middle(pair.name, style.title, room - 10 if text else room, pair.pair_number_text)
+        name = cut_host_name_in_middle(pair.name, style.title, room - 10 if text else room, pair.pair_number_digits)
         canvas.add_text(f"{style.title} ink", style.pad + 2, baseline, name)
 
     def _draw_node(self, canvas: SvgCanvas, y: float, node: BrokerView) -> float:
@@ -218,7 +218,7 @@ class PairCard:
                 text_width(right_text, style.right_text_font_name) + 8 if node.state or style.detailed else 0.0
             )
             label = cut_host_name_in_middle(
-                node.short_host_name, style.name, room - right_text_width, self.pair.pair_number_text
+                node.short_host_name, style.name, room - right_text_width, self.pair.pair_number_digits
             )
             canvas.add_text(f"{style.name} ink", x + indent, baseline, label)
             room -= text_width(label, style.name) + 8

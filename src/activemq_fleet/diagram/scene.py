@@ -142,7 +142,7 @@ class PairView:
         return self.nodes[0].broker.ha_profile
 
     @property
-    def pair_number_text(self) -> str:
+    def pair_number_digits(self) -> str:
         """The digits of the number in the pair's name, such as ``01``.
 
         The text is empty where the name has no number.

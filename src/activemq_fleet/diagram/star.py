@@ -27,7 +27,7 @@ _MIN_SPOKES = 5
 _LANE, _TRUNK, _DROP, _CAPTION_MARGIN = 18.0, 36.0, 22.0, 20.0
 
 
-def hub_name(connections: Sequence[DrawnConnection]) -> str | None:
+def hub_box_name(connections: Sequence[DrawnConnection]) -> str | None:
     """Return the name of the hub, the box of a picture at which all connections meet, or None.
 
     Each connection leads to a different box. Returns None unless there are at least five, of one kind and direction.

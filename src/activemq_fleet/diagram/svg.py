@@ -28,7 +28,7 @@ from activemq_fleet.diagram.scene import (
     PictureContent,
     picture_content,
 )
-from activemq_fleet.diagram.star import hub_name, place_star
+from activemq_fleet.diagram.star import hub_box_name, place_star
 from activemq_fleet.diagram.style import style_sheet
 from activemq_fleet.node.printable import count_with_noun, escape_html
 from activemq_fleet.topology import Fleet
@@ -92,7 +92,7 @@ def _place_groups(boxes: Sequence[GroupBox], scene: PictureContent) -> DiagramLa
 
     if not boxes:
         return DiagramLayout()
-    hub = hub_name(scene.between)
+    hub = hub_box_name(scene.between)
     if hub is not None:
         spokes = [box for box in boxes if box.name != hub]
         hub_box = next(box for box in boxes if box.name == hub)

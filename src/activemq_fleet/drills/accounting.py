@@ -59,7 +59,7 @@ class AgentJournal:
         return self.lines[0].agent if self.lines else self.owner
 
     @property
-    def store_epochs_without_stop_record(self) -> set[EpochKey]:
+    def epochs_not_ending_with_stop_record(self) -> set[EpochKey]:
         """The epochs (lifetimes of an agent's store) whose last record in the agents' journals is no stop record.
 
         Each epoch is a key (agent, epoch). Later records may be missing.
@@ -93,7 +93,7 @@ def count_event_outcomes(
     """
     evaluation = evaluate_journals(
         [*publisher.lines, *subscriber.lines],
-        truncated_epochs=publisher.store_epochs_without_stop_record | subscriber.store_epochs_without_stop_record,
+        truncated_epochs=publisher.epochs_not_ending_with_stop_record | subscriber.epochs_not_ending_with_stop_record,
         subscribed_before_events=[subscriber.journal_agent_name],
     )
     owners = {journal.journal_agent_name: journal.owner for journal in (publisher, subscriber)}

@@ -110,7 +110,7 @@ class BrokerStateSpan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DrillSetup:
+class DrillSettingsAndMachine:
     """The setup of a drill (faults injected under load): its settings and its machine.
 
     The machine is the one that runs the drill. ``releases`` are by pair, ``rate`` is in events per second for each
@@ -145,7 +145,7 @@ class DrillResult:
     faults: tuple[Fault, ...]
     accounts: tuple[PairEventCounts, ...]
     spans: tuple[BrokerStateSpan, ...]
-    conditions: DrillSetup
+    conditions: DrillSettingsAndMachine
     scraped: ScrapedAvailability | None = None
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from activemq_fleet import uris
-from activemq_fleet.addresses import format_mb_urls_of_agent_conf
+from activemq_fleet.addresses import format_mb_urls_value_of_agent_conf
 from activemq_fleet.explain.explanation import ExplanationSection, HostStatement, variable_entry
 from activemq_fleet.node.config.probe_account import PROBE_USER
 from activemq_fleet.settings.host_settings import PREFIX
@@ -123,7 +123,7 @@ def mb_urls_value_for_agent_conf(pair: Pair) -> str:
         for b in pair.brokers_in_dialling_order
         if b.release.supports_agents and (c := b.connector("mqtt"))
     ]
-    return format_mb_urls_of_agent_conf(
+    return format_mb_urls_value_of_agent_conf(
         [(address, connector.port) for address, connector in listening],
         tls=any(connector.uses_tls for _, connector in listening),
     )

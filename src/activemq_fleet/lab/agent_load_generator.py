@@ -12,7 +12,7 @@ from activemq_agent.agent_errors import AgentError
 from activemq_agent.client import Client
 from activemq_fleet.lab.agent_process import AgentProcess
 from activemq_fleet.lab.load_generator import LoadGenerator
-from activemq_fleet.lab.polling import poll_until_true
+from activemq_fleet.lab.polling import poll_for_true_result
 
 STEADY = 10.5
 """Seconds for which both agents must keep their connection before the load counts as steady."""
@@ -64,13 +64,15 @@ class TwoAgentLoadGenerator(LoadGenerator):
         not connected within ``timeout`` seconds each.
         """
         self.subscriber.start()
-        if not poll_until_true(lambda: self.subscriber.record_count("subscribed") >= len(self.spec.filters), timeout):
+        if not poll_for_true_result(
+            lambda: self.subscriber.record_count("subscribed") >= len(self.spec.filters), timeout
+        ):
             raise AgentError(
                 f"{self.subscriber.name} has no subscription after {timeout:g} s: check the logs of the brokers. "
                 f"Its last output: {self.subscriber.last_output_line}"
             )
         self.publisher.start()
-        if not poll_until_true(lambda: self.publisher.record_count("connected"), timeout):
+        if not poll_for_true_result(lambda: self.publisher.record_count("connected"), timeout):
             raise AgentError(
                 f"{self.publisher.name} is not connected after {timeout:g} s: check the logs of the brokers. "
                 f"Its last output: {self.publisher.last_output_line}"

@@ -8,7 +8,7 @@ import socket
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.loopback_overlay import LAB_USER
-from activemq_fleet.lab.polling import poll_until_true
+from activemq_fleet.lab.polling import poll_for_true_result
 from activemq_fleet.lab.stomp import Credentials
 from activemq_fleet.node.config.broker_configuration import DeployedBrokerSettings
 from activemq_fleet.node.observer import Probe, probe_connectors_together
@@ -96,7 +96,7 @@ def require_usable_broker_ports(broker: Broker, loopback_address: str) -> None:
 
 
 def _is_port_in_use_after_wait(address: Address) -> bool:
-    return not poll_until_true(lambda: not is_port_taken(address), _PORT_RELEASE_TIMEOUT)
+    return not poll_for_true_result(lambda: not is_port_taken(address), _PORT_RELEASE_TIMEOUT)
 
 
 def is_port_taken(address: Address) -> bool:

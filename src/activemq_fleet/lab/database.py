@@ -25,7 +25,7 @@ from activemq_fleet.lab.loopback_overlay import (
     database_address,
     database_password,
 )
-from activemq_fleet.lab.polling import poll_until_true
+from activemq_fleet.lab.polling import poll_for_true_result
 from activemq_fleet.node.text_lines import split_lines
 
 _PROCESS_NAME = "database"  # Name of the server's process record. No host has this name.
@@ -65,7 +65,7 @@ class LabDatabase:
             if not (self._data / "PG_VERSION").exists():
                 self._initialize()
             self._launch()
-        if not poll_until_true(self.accepts_connections, _START_TIMEOUT):
+        if not poll_for_true_result(self.accepts_connections, _START_TIMEOUT):
             raise LabError(
                 f"the PostgreSQL server of the lab does not answer after {_START_TIMEOUT:g} s: read its log "
                 f"{self.directory}/console.log, which ends with: {self._last_line()}"

@@ -35,7 +35,7 @@ from activemq_fleet.lab.load_generator import LoadGenerator
 from activemq_fleet.lab.load_process import make_load_generator
 from activemq_fleet.lab.load_spec import make_load_spec, stomp_load_spec
 from activemq_fleet.lab.log_collection import collect_logs
-from activemq_fleet.lab.polling import poll_until_true
+from activemq_fleet.lab.polling import poll_for_true_result
 from activemq_fleet.lab.startup import Progress
 from activemq_fleet.lab.status import HostStatus
 from activemq_fleet.node.printable import count_with_noun, escape_unprintable
@@ -192,7 +192,7 @@ def _wait_for_events(lab: Lab, generators: Sequence[LoadGenerator], moment: floa
             generator.raise_if_ended()
         return min(generator.last_handled_time() for generator in generators) > moment
 
-    if not poll_until_true(have_all_handled_events, _PATIENCE, 0.05):
+    if not poll_for_true_result(have_all_handled_events, _PATIENCE, 0.05):
         raise LabError(
             f"the test load of the demo handled no event within {_PATIENCE:g} s: check the logs of the brokers in "
             f"{lab.directory}"

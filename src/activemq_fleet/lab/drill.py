@@ -17,7 +17,7 @@ from activemq_fleet.errors import FleetError, InputError, LabError
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, LoadEndedError
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.lab_paths import LabPaths
-from activemq_fleet.lab.polling import poll_until_true
+from activemq_fleet.lab.polling import poll_for_true_result
 from activemq_fleet.lab.startup import Progress
 from activemq_fleet.node.state.fault_kinds import FaultKind
 from activemq_fleet.node.timeouts import HUNG, SETTLE
@@ -175,7 +175,7 @@ class _LabDrill:
                         f"the drill stops, because pair {pair} has two masters: {two_masters}. Stop the lab (`lab "
                         "down`), and read the logs of both nodes"
                     )
-            next_fault = run.next_drill_fault(states)
+            next_fault = run.next_fault_number_and_pair(states)
             drilled_states = {
                 pair: nodes
                 for pair, nodes in by_pair.items()
@@ -197,7 +197,7 @@ class _LabDrill:
                     self.lab.resume(*step.hosts)
                 case "inject":
                     prefix = f"fault {next_fault.number} of {len(plan.order)}: {plan.what} {step.hosts[0]}"
-                    fault = run.record_fault(
+                    fault = run.record_fault_and_mark_if_void(
                         self._inject_fault(run, next_fault.number, str(step.pair), step.hosts[0], prefix)
                     )
                     if problem := fault.problem or (f"the fault does not count: {fault.void}" if fault.void else ""):
@@ -299,7 +299,7 @@ class _LabDrill:
         def is_stopped_or_standby() -> bool:
             return not self.lab.is_alive(host) or self.lab.state(host) == "standby"
 
-        poll_until_true(is_stopped_or_standby, self.options.patience)
+        poll_for_true_result(is_stopped_or_standby, self.options.patience)
         if not self.lab.is_alive(host):
             self.lab.start(host, timeout=self.options.patience)
 

@@ -27,7 +27,7 @@ from activemq_fleet.drills.drill_verdict import (
     fault_void_reason,
     minimum_event_rate,
 )
-from activemq_fleet.drills.model import BrokerStateSpan, DrillResult, DrillSetup, Fault, ObservedState
+from activemq_fleet.drills.model import BrokerStateSpan, DrillResult, DrillSettingsAndMachine, Fault, ObservedState
 from activemq_fleet.errors import FleetError, LabError
 from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
 from activemq_fleet.lab.drill_files import (
@@ -41,7 +41,7 @@ from activemq_fleet.lab.drill_reach import require_nodes_reachable_by_load
 from activemq_fleet.lab.load_process import is_load_running, specs_to_json
 from activemq_fleet.lab.load_spec import LoadSpec, make_load_spec, supports_mqtt_agents
 from activemq_fleet.lab.loopback_overlay import MARK, fleet_for_clients
-from activemq_fleet.lab.polling import poll_until_true
+from activemq_fleet.lab.polling import poll_for_true_result
 from activemq_fleet.node.host_paths import BROKER_LOG
 from activemq_fleet.node.state.fault_kinds import FaultKind
 from activemq_fleet.render.broker_paths import paths_of_broker
@@ -161,7 +161,7 @@ class DrillRun:
         path = self.directory / "faults.json"
         return TypeAdapter(list[Fault]).validate_json(path.read_bytes()) if path.exists() else []
 
-    def next_drill_fault(self, broker_states: Mapping[str, str]) -> NextFaultNumberAndPair:
+    def next_fault_number_and_pair(self, broker_states: Mapping[str, str]) -> NextFaultNumberAndPair:
         """Return the number of the next fault to inject in the drill, and its pair (None after the last fault).
 
         A void fault (too few events flowed) is repeated, at most twice. After a failed fault, no further fault follows.
@@ -194,7 +194,7 @@ class DrillRun:
             status = self._load_status(pair)
             return bool(status.get("steady")) and min(status["accepted"], status["handled"]) >= required_rate
 
-        poll_until_true(is_steady, patience, _POLL)
+        poll_for_true_result(is_steady, patience, _POLL)
         status = self._load_status(pair)
         return status.get("accepted", 0.0), status.get("handled", 0.0)
 
@@ -205,7 +205,7 @@ class DrillRun:
         """
         request_file = self.directory / f"burst-{pair}"
         request_file.touch()
-        poll_until_true(lambda: not request_file.exists(), 5, 0.01)
+        poll_for_true_result(lambda: not request_file.exists(), 5, 0.01)
 
     def wait_until_subscriber_handles_any_event(self, pair: str, moment: float, timeout: float) -> None:
         """Wait until the subscriber of a pair's test load has handled a message later than ``moment`` (epoch seconds).
@@ -218,13 +218,13 @@ class DrillRun:
             self._raise_if_ended()
             return bool(self._load_status(pair).get("last", 0.0) > moment)
 
-        if not poll_until_true(is_handled, timeout, _POLL):
+        if not poll_for_true_result(is_handled, timeout, _POLL):
             raise LabError(
                 f"pair {pair}: the test load handled no event in the {timeout:g} s after the fault: check the logs of "
                 "both nodes of the pair"
             )
 
-    def record_fault(self, fault: Fault) -> Fault:
+    def record_fault_and_mark_if_void(self, fault: Fault) -> Fault:
         """Record a fault that the drill has injected, and return the fault.
 
         The fault is written to ``faults.json``. Its field ``void`` is set if too few events flowed for it to count.
@@ -258,7 +258,7 @@ class DrillRun:
         ``metrics.json``. Without usable scrapes, a note of the result contains the reason.
         """
         (self.directory / "stop").touch()
-        poll_until_true(lambda: not is_load_running(self.directory), _END_TIMEOUT, _POLL)
+        poll_for_true_result(lambda: not is_load_running(self.directory), _END_TIMEOUT, _POLL)
         load_problem = None
         if (self.directory / "failed").exists() or not (self.directory / "done").exists():
             load_problem = f"the test load did not end as planned ({self._load_end_reason()})"
@@ -313,7 +313,7 @@ class DrillRun:
                 start_new_session=True,
             )
         ready = self.directory / "ready"
-        poll_until_true(lambda: ready.exists() or process.poll() is not None, _START_TIMEOUT, _POLL)
+        poll_for_true_result(lambda: ready.exists() or process.poll() is not None, _START_TIMEOUT, _POLL)
         if not ready.exists():
             (self.directory / "stop").touch()
             raise LabError(f"the drill cannot start its test load ({self._load_end_reason()}). {_CORRECT_HINT}")
@@ -363,9 +363,9 @@ def _with_client_addresses(fleet: Fleet) -> Fleet:
     return fleet
 
 
-def _drill_setup(plan: DrillPlan, fleet: Fleet, notes: tuple[str, ...]) -> DrillSetup:
+def _drill_setup(plan: DrillPlan, fleet: Fleet, notes: tuple[str, ...]) -> DrillSettingsAndMachine:
     masters = {pair: fleet.pairs_by_name[pair].preferred_master for pair in plan.drilled_pair_names}
-    return DrillSetup(
+    return DrillSettingsAndMachine(
         where="lab" if all(map(is_lab_broker, fleet.brokers)) else "hosts",
         what=plan.what,
         wanted=len(plan.order),

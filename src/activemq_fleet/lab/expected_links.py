@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from activemq_fleet.lab.lab_brokers import BrokerSnapshot, LabBrokers
 from activemq_fleet.lab.log_tail import log_records_of_broker_run
-from activemq_fleet.lab.status import bridges_of_broker_run
+from activemq_fleet.lab.status import established_bridges_of_broker_run
 from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.log.log_records import Record
@@ -74,7 +74,7 @@ class ExpectedLinks:
         for broker in self._hosts.fleet.brokers:
             if broker.host not in active:
                 continue
-            bridges = bridges_of_broker_run(self._hosts, broker, snapshots[broker.host].broker_run)
+            bridges = established_bridges_of_broker_run(self._hosts, broker, snapshots[broker.host].broker_run)
             connected_hosts = {bridge.remote_host for bridge in bridges}
             responding_peers = {bridge.peer for bridge in bridges if bridge.responder}
             for connector, peers in connectors_with_expected_peers(self._network, broker, active):

@@ -57,7 +57,7 @@ def _remove_fence(hosts: LabBrokers, pair: Pair) -> None:
         unfence_store(broker.store_directory)
 
 
-def stop_outdated_brokers(
+def stop_outdated_and_unknown_brokers(
     hosts: LabBrokers,
     versions: Mapping[str, str],
     database: LabDatabase | None,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from activemq_fleet.errors import InputError, LabError
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.lab.polling import poll_until_true
+from activemq_fleet.lab.polling import poll_for_true_result
 from activemq_fleet.node.fence.shared_store import pair_lock_path
 from activemq_fleet.topology import Broker
 
@@ -104,7 +104,7 @@ def freeze_and_resume_active_broker(
         if steal_lock:
             replace_lock_file(lock_file_path(broker))
             progress(f"the lock of {broker.host} was released; {peer} can acquire it")
-            if poll_until_true(lambda: lab.state(peer) == "active", _TAKEOVER_TIMEOUT, _POLL):
+            if poll_for_true_result(lambda: lab.state(peer) == "active", _TAKEOVER_TIMEOUT, _POLL):
                 served_after = time.monotonic() - released_at
         time.sleep(thaw_after)
     finally:
@@ -118,7 +118,7 @@ def freeze_and_resume_active_broker(
         two_masters = two_masters or lab.describe_two_masters(broker.pair)
         return not lab.is_alive(broker.host)
 
-    ended = steal_lock and poll_until_true(has_stopped, _LOCK_CHECK_TIMEOUT, _POLL)
+    ended = steal_lock and poll_for_true_result(has_stopped, _LOCK_CHECK_TIMEOUT, _POLL)
     ended_after = time.monotonic() - resumed_at if ended else None
     serves = not ended and lab.state(broker.host) == "active"
     return FreezeResult(broker.host, peer, served_after, ended_after, serves, two_masters)

@@ -17,7 +17,7 @@ from activemq_fleet.lab.connector_and_port_checks import require_usable_broker_p
 from activemq_fleet.lab.database import LabDatabase
 from activemq_fleet.lab.fleet_start_and_stop import (
     start_fleet,
-    stop_outdated_brokers,
+    stop_outdated_and_unknown_brokers,
     terminate_running_brokers,
     write_client_and_agent_files,
 )
@@ -26,8 +26,8 @@ from activemq_fleet.lab.lab_state_file import DamagedLabStateError, load_lab_sta
 from activemq_fleet.lab.loopback_overlay import ReplacedHostVariable
 from activemq_fleet.lab.monitoring import Monitoring, check_monitoring_programs_installed
 from activemq_fleet.lab.operation_recording import record_operation_begin_and_end
-from activemq_fleet.lab.polling import poll_until_true
-from activemq_fleet.lab.preparation import build_fleet_of_lab, install_broker_configuration, prepare_lab
+from activemq_fleet.lab.polling import poll_for_true_result
+from activemq_fleet.lab.preparation import build_fleet_and_check_topology, install_broker_configuration, prepare_lab
 from activemq_fleet.lab.read_only_lab import ReadOnlyLab
 from activemq_fleet.lab.startup import FleetStartup, Progress, check_pure_start_order
 from activemq_fleet.lab.status import HostStatus
@@ -161,7 +161,7 @@ class Lab(ReadOnlyLab):
                 "without its inventory: run `activemq-fleet lab up -i INVENTORY`"
             )
         data = self._read_inventory()
-        build_fleet_of_lab(data)
+        build_fleet_and_check_topology(data)
         return data
 
     def prepare(self, *, prometheus: bool = False) -> tuple[ReplacedHostVariable, ...]:
@@ -208,7 +208,7 @@ class Lab(ReadOnlyLab):
             try:
                 with self._record_operation("lab up", [broker.host for broker in hosts.fleet.brokers]):
                     pids_to_keep = self.monitoring.running_pids() if prometheus else ()
-                    stop_outdated_brokers(hosts, versions, self.database, pids_to_keep, self._progress)
+                    stop_outdated_and_unknown_brokers(hosts, versions, self.database, pids_to_keep, self._progress)
                     start_fleet(hosts, self.database, timeout, self._progress)
                 if prometheus:
                     self.monitoring.start_programs()
@@ -280,7 +280,7 @@ class Lab(ReadOnlyLab):
             grace = 0 if broker.ha_profile.needs_resync else STOP_TIMEOUT
             processes.terminate_processes([self._hosts.require_running_process(broker)], grace=grace)
             if peer is not None and hands_over:
-                poll_until_true(lambda: self._hosts.observe_broker(peer).state == "active", _HANDOVER_TIMEOUT)
+                poll_for_true_result(lambda: self._hosts.observe_broker(peer).state == "active", _HANDOVER_TIMEOUT)
 
     def kill(self, host: str) -> float:
         """Kill all processes of a broker of the lab by SIGKILL, and return the time of the signal in epoch seconds.

@@ -41,9 +41,9 @@ from activemq_fleet.render.environment_file import environment_variables
 from activemq_fleet.render.java_command import arguments_after_java_options, java_options
 from activemq_fleet.render.systemd_units import (
     commands_before_start,
-    copy_store_index_command,
-    guard_command,
-    repair_store_command,
+    copy_store_index_command_words,
+    guard_command_words,
+    repair_store_command_words,
 )
 from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.topology.brokers_by_address import BrokersByAddress
@@ -219,7 +219,7 @@ class LabBrokers:
         if not broker.ha_profile.replicates:
             for preparation in commands_before_start(broker):
                 processes.run_command_before_start(broker.host, preparation)
-        _, *repair_arguments = repair_store_command(broker) or ("",)
+        _, *repair_arguments = repair_store_command_words(broker) or ("",)
         if repair_arguments:
             result = subprocess.run(
                 [*_GUARD_COMMAND, *repair_arguments],
@@ -234,7 +234,7 @@ class LabBrokers:
                     f"error, and start the broker again: {result.stdout.strip()}"
                 )
         java = [self.lab.java, *java_options(broker), *_java_arguments(broker, self.lab.software)]
-        _, *guard_arguments = guard_command(broker) or ("",)
+        _, *guard_arguments = guard_command_words(broker) or ("",)
         command = [*_GUARD_COMMAND, *guard_arguments, *java] if guard_arguments else java
         run = processes.launch_broker(
             self.lab_paths,
@@ -245,7 +245,7 @@ class LabBrokers:
             version,
             broker.release.text,
         )
-        _, *copy_index_arguments = copy_store_index_command(broker) or ("",)
+        _, *copy_index_arguments = copy_store_index_command_words(broker) or ("",)
         if copy_index_arguments:
             devnull = subprocess.DEVNULL
             subprocess.run(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from activemq_agent.store.inbox import filter_matches
-from activemq_fleet.addresses import format_mb_urls_of_agent_conf
+from activemq_fleet.addresses import format_mb_urls_value_of_agent_conf
 from activemq_fleet.errors import InputError
 from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
 from activemq_fleet.lab.connector_and_port_checks import credentials_for_lab_connection
@@ -158,7 +158,9 @@ def _account_keys(pair: Pair) -> dict[str, str]:
             "to the group activemq_agents: the test load then uses the certificate of this agent"
         )
     keys = {
-        "mb.urls": format_mb_urls_of_agent_conf([(broker.address, connector.port) for broker, connector in connectors])
+        "mb.urls": format_mb_urls_value_of_agent_conf(
+            [(broker.address, connector.port) for broker, connector in connectors]
+        )
     }
     credentials = credentials_for_lab_connection(pair.preferred_master)
     if credentials is not None:

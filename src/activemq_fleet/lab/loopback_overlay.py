@@ -183,7 +183,7 @@ def variables_with_overlay(variables_by_host: Variables, overlay_by_host: Variab
     return {host: {**variables, **overlay_by_host.get(host, {})} for host, variables in variables_by_host.items()}
 
 
-def list_replaced_host_variables(hosts: Variables, overlay: Variables) -> tuple[ReplacedHostVariable, ...]:
+def replaced_variables_with_both_values(hosts: Variables, overlay: Variables) -> tuple[ReplacedHostVariable, ...]:
     """Return the inventory variables whose values a lab replaces, with their hosts, old values and new values.
 
     They are in the order of the lab's hosts. Secrets are masked, also those within a value, such as a Java option.

@@ -22,7 +22,7 @@ from activemq_fleet.lab.connector_and_port_checks import is_port_taken
 from activemq_fleet.lab.lab_paths import LabPaths, write_lab_file
 from activemq_fleet.lab.lab_state_file import LabState
 from activemq_fleet.lab.loopback_overlay import PROGRAM_MARK, database_address
-from activemq_fleet.lab.polling import poll_until_true
+from activemq_fleet.lab.polling import poll_for_true_result
 from activemq_fleet.render import render_broker
 from activemq_fleet.render.jmx_exporter import broker_configuration_fingerprint
 from activemq_fleet.render.monitoring.prometheus import PrometheusSettings, prometheus_and_grafana_files
@@ -81,7 +81,7 @@ class Monitoring:
             if self._process(name) is None:
                 self._launch(name)
         for name in PROGRAMS:
-            if not poll_until_true(partial(self._is_ready, name), _START_TIMEOUT):
+            if not poll_for_true_result(partial(self._is_ready, name), _START_TIMEOUT):
                 raise LabError(
                     f"the program {name} of the lab does not answer after {_START_TIMEOUT:g} s: find the error in its "
                     f"log {self.directory}/{name}/console.log, and correct its cause"

@@ -135,7 +135,7 @@ def require_writable_report_path(report: Path) -> None:
         ) from None
 
 
-def write_drill_html_page(result: DrillResult, report: Path) -> None:
+def write_drill_html_page_and_json(result: DrillResult, report: Path) -> None:
     """Write the report of a drill (faults injected under load) as an HTML page.
 
     The page's path is ``report``. The data are written as JSON next to it (suffix ``.json``).

@@ -9,7 +9,7 @@ from typing import TypeVar
 _Found = TypeVar("_Found")
 
 
-def poll_until_true(condition: Callable[[], _Found | None], timeout: float, pause: float = 0.1) -> _Found | None:
+def poll_for_true_result(condition: Callable[[], _Found | None], timeout: float, pause: float = 0.1) -> _Found | None:
     """Call a function repeatedly until it returns a true value or a timeout ends, and return its last result.
 
     ``condition`` is called at least once. ``timeout`` and the ``pause`` between two calls are in seconds.

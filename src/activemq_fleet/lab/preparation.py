@@ -51,7 +51,7 @@ def prepare_lab(
     findings of the rules are reported to ``progress``. ``metrics``: whether all brokers and agents have metrics,
     regardless of the inventory.
     """
-    fleet = build_fleet_of_lab(data)
+    fleet = build_fleet_and_check_topology(data)
     for warning in inventory_warning_lines(fleet):
         progress(f"warning: {warning}")
     _report_findings(fleet, progress)
@@ -89,10 +89,10 @@ def prepare_lab(
     overlay = over.loopback_variables(fleet, data.hosts, lab_paths, state, heap, metrics=metrics)
     state = replace(state, hosts=over.variables_with_overlay(data.hosts, overlay))
     _write_lab_files(lab_paths, state, overlay)
-    return state, over.list_replaced_host_variables(data.hosts, overlay)
+    return state, over.replaced_variables_with_both_values(data.hosts, overlay)
 
 
-def build_fleet_of_lab(data: InventoryData) -> Fleet:
+def build_fleet_and_check_topology(data: InventoryData) -> Fleet:
     """Return the fleet of an inventory that a lab can run. Raises LabError for a fleet whose topology has errors."""
     fleet = fleet_from_inventory_data(data)
     if fleet.blocking_findings:

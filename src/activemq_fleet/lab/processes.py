@@ -21,7 +21,7 @@ import psutil
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.lab_paths import LabPaths, write_lab_file
 from activemq_fleet.lab.loopback_overlay import process_mark_arguments
-from activemq_fleet.lab.polling import poll_until_true
+from activemq_fleet.lab.polling import poll_for_true_result
 from activemq_fleet.node.host_paths import BROKER_LOG
 from activemq_fleet.node.process.proc import Process, boot_id, read_process
 
@@ -121,7 +121,7 @@ def _started_process(child: subprocess.Popen[bytes]) -> Process | None:
 
     The kernel shows its arguments a moment after the call that starts it returns.
     """
-    poll_until_true(lambda: read_process(child.pid) is not None or child.poll() is not None, 5, 0.001)
+    poll_for_true_result(lambda: read_process(child.pid) is not None or child.poll() is not None, 5, 0.001)
     return read_process(child.pid)
 
 
@@ -265,7 +265,7 @@ def freeze_or_resume_process(process: psutil.Process, frozen: bool) -> None:
     Returns after 5 s at the latest.
     """
     signal_process_group(process, signal.SIGSTOP if frozen else signal.SIGCONT)
-    poll_until_true(lambda: not _is_alive(process) or is_stopped_by_signal(process) == frozen, 5, _POLL)
+    poll_for_true_result(lambda: not _is_alive(process) or is_stopped_by_signal(process) == frozen, 5, _POLL)
 
 
 def terminate_processes(processes: Iterable[psutil.Process], *, grace: float) -> None:
@@ -324,7 +324,7 @@ def _alive_after(processes: Sequence[psutil.Process], seconds: float) -> list[ps
 
     It returns at once when none is.
     """
-    poll_until_true(lambda: not any(map(_is_alive, processes)), seconds, _POLL)
+    poll_for_true_result(lambda: not any(map(_is_alive, processes)), seconds, _POLL)
     return [process for process in processes if _is_alive(process)]
 
 

@@ -16,8 +16,13 @@ from activemq_fleet.lab.connector_and_port_checks import credentials_for_lab_con
 from activemq_fleet.lab.lab_brokers import LabBrokers
 from activemq_fleet.lab.lab_paths import LabPaths
 from activemq_fleet.lab.lab_state_file import require_lab_state
-from activemq_fleet.lab.polling import poll_until_true
-from activemq_fleet.lab.status import HostStatus, RunningBridge, bridges_of_broker_run, broker_status_from_snapshot
+from activemq_fleet.lab.polling import poll_for_true_result
+from activemq_fleet.lab.status import (
+    HostStatus,
+    RunningBridge,
+    broker_status_from_snapshot,
+    established_bridges_of_broker_run,
+)
 from activemq_fleet.lab.stomp import Credentials
 from activemq_fleet.node.fence.store_writers import two_masters_message
 from activemq_fleet.node.judge import BrokerState
@@ -122,7 +127,7 @@ class ReadOnlyLab:
         """
         broker = self.fleet.broker(host)
         snapshot = self._hosts.observe_broker(broker)
-        return bridges_of_broker_run(self._hosts, broker, snapshot.broker_run) if snapshot.process else ()
+        return established_bridges_of_broker_run(self._hosts, broker, snapshot.broker_run) if snapshot.process else ()
 
     def one_way_duplex_link_names(self, host: str) -> tuple[str, ...]:
         """Return the names of a host's faulty duplex links: messages flow over them in one direction only.
@@ -172,7 +177,7 @@ class ReadOnlyLab:
                 )
             return host
 
-        active_host = poll_until_true(find_active, timeout)
+        active_host = poll_for_true_result(find_active, timeout)
         if active_host is None:
             states = ", ".join(f"{b.host} is {self._hosts.observe_broker(b).state}" for b in brokers)
             raise LabError(
@@ -185,7 +190,7 @@ class ReadOnlyLab:
 
         Raises LabError after ``timeout`` seconds.
         """
-        if not poll_until_true(lambda: self.state(host) == state, timeout):
+        if not poll_for_true_result(lambda: self.state(host) == state, timeout):
             broker = self.fleet.broker(host)
             raise LabError(
                 f"{broker.host}: the broker is {self.state(host)} after {timeout:g} s, but should be {state}. Correct "
@@ -202,7 +207,7 @@ class ReadOnlyLab:
         def find_bridge() -> RunningBridge | None:
             return next((b for b in self.bridges(host) if b.remote_host == target and not b.responder), None)
 
-        bridge = poll_until_true(find_bridge, timeout)
+        bridge = poll_for_true_result(find_bridge, timeout)
         if bridge is None:
             peers = ", ".join(str(bridge.remote_host) for bridge in self.bridges(host)) or "none"
             raise LabError(

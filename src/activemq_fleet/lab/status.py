@@ -88,7 +88,7 @@ def broker_status_from_snapshot(hosts: LabBrokers, broker: Broker, snapshot: Bro
         state=snapshot.state,
         pid=snapshot.process.pid if snapshot.process else None,
         uptime=int(max(0.0, time.time() - snapshot.run.created)) if alive and snapshot.run else None,
-        bridges=bridges_of_broker_run(hosts, broker, snapshot.broker_run) if alive else (),
+        bridges=established_bridges_of_broker_run(hosts, broker, snapshot.broker_run) if alive else (),
         breaking=_peers_of_breaking_bridges(hosts, broker, snapshot) if alive else (),
         has_peer=broker.ha_profile.has_peer,
     )
@@ -102,13 +102,15 @@ def _peers_of_breaking_bridges(hosts: LabBrokers, broker: Broker, snapshot: Brok
     return tuple(str(bridge["peer"]) for bridge in flapping_bridges(records, time.time()))
 
 
-def bridges_of_broker_run(hosts: LabBrokers, broker: Broker, broker_run: BrokerRun) -> tuple[RunningBridge, ...]:
+def established_bridges_of_broker_run(
+    hosts: LabBrokers, broker: Broker, broker_run: BrokerRun
+) -> tuple[RunningBridge, ...]:
     """Return the network bridges that are established in a run of a lab's broker, according to the broker's log.
 
     The brokers at their far ends have the inventory's names.
     """
     bridges = []
-    for bridge in broker_run.established_bridges:
+    for bridge in broker_run.currently_established_bridges:
         remote = (
             None if bridge.responder else hosts.brokers_by_address.broker_at(bridge.remote_host, bridge.remote_port)
         )

@@ -132,7 +132,7 @@ class FleetBridges:
         ]
 
     @cached_property
-    def bridges_by_source_and_target(self) -> Mapping[tuple[str, str], Sequence[LintedLink]]:
+    def bridges_by_source_and_target_pair(self) -> Mapping[tuple[str, str], Sequence[LintedLink]]:
         """The network bridges of a fleet by the names of their source pair and target pair.
 
         A broker without a peer counts as a pair. Multicast bridges are omitted.

@@ -152,7 +152,7 @@ class Rule:
         return self._parts.get("Cannot see", "")
 
     @property
-    def evidence_for_rule(self) -> str:
+    def evidence_from_docstring(self) -> str:
         """The evidence for the lint rule: the code reference, document or measurement on which it is based.
 
         It is a part of the rule's docstring.

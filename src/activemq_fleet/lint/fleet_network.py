@@ -43,7 +43,7 @@ def duplex_links_from_both_ends(view: FleetView) -> Iterator[Problem]:
         hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
     """
     bridges = view.pair_bridge_graph
-    for (source, target), end_links in bridges.bridges_by_source_and_target.items():
+    for (source, target), end_links in bridges.bridges_by_source_and_target_pair.items():
         if source < target:
             matching_links = _links_with_shared_destination(
                 [duplex_link for duplex_link in end_links if duplex_link.is_duplex],
@@ -71,7 +71,7 @@ def duplex_links_from_both_ends(view: FleetView) -> Iterator[Problem]:
 
 
 def _duplex_links(bridges: FleetBridges, source: str, target: str) -> list[LintedLink]:
-    return [link for link in bridges.bridges_by_source_and_target.get((source, target), ()) if link.is_duplex]
+    return [link for link in bridges.bridges_by_source_and_target_pair.get((source, target), ()) if link.is_duplex]
 
 
 def _links_with_shared_destination(
@@ -109,12 +109,12 @@ def duplex_link_and_another_link(view: FleetView) -> Iterator[Problem]:
         hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
     """
     bridges = view.pair_bridge_graph
-    for (source, target), links in bridges.bridges_by_source_and_target.items():
+    for (source, target), links in bridges.bridges_by_source_and_target_pair.items():
         duplex = [link for link in links if link.is_duplex]
         if not duplex:
             continue
         opposite_links = [
-            link for link in bridges.bridges_by_source_and_target.get((target, source), ()) if not link.is_duplex
+            link for link in bridges.bridges_by_source_and_target_pair.get((target, source), ()) if not link.is_duplex
         ]
         if opposite_match := _links_with_shared_destination(duplex, opposite_links):
             message = (

@@ -159,10 +159,11 @@ def file_and_release_findings_of_broker(
 ) -> tuple[Finding, ...]:
     """Return the lint findings about one broker: those about its activemq.xml and its release, but not about the fleet.
 
-    The file rules check the broker's activemq.xml (``broker_file_findings``), the release rules its ActiveMQ release.
+    The file rules check the broker's activemq.xml (``broker_activemq_xml_findings``), the release rules its ActiveMQ
+    release.
     """
     release_facts = InstalledReleaseFacts(broker.release, from_package=broker.settings.install == "package")
-    by_file = broker_file_findings(broker, view.documents[broker.host], selection)
+    by_file = broker_activemq_xml_findings(broker, view.documents[broker.host], selection)
     if _has_user_xml(broker):
         view.cache_parsed_document(broker)
     return (*by_file, *installed_release_findings(release_facts, selection, host=broker.host))
@@ -179,7 +180,7 @@ def whole_fleet_findings(view: FleetView, selection: RuleSelection = EVERY_RULE)
     return tuple(findings)
 
 
-def broker_file_findings(
+def broker_activemq_xml_findings(
     broker: Broker, source: XmlDocument, selection: RuleSelection = EVERY_RULE
 ) -> tuple[Finding, ...]:
     """Return the findings of the file lint rules about one broker's activemq.xml."""

@@ -225,7 +225,7 @@ def _broker_phrase(broker: Element) -> str:
 
 
 @rule("N041", "warning", each="broker")
-def linked_broker_listens_on_loopback_only(broker: Element) -> Iterator[Problem]:
+def networked_broker_on_loopback_only(broker: Element) -> Iterator[Problem]:
     """A broker with links to other machines listens on loopback addresses only.
 
     Why: clients and bridges of other machines cannot connect. The broker receives messages only over duplex links that

@@ -27,7 +27,7 @@ from activemq_fleet.logs.record_offsets import (
     record_bounds_of_console,
 )
 from activemq_fleet.logs.zones import LocalTimeConverter, time_zone_of
-from activemq_fleet.node.log.log_layouts import OTHER_BEGINS, START, LogLineRewriter
+from activemq_fleet.node.log.log_layouts import OTHER_BEGINS, START, DefaultLogLayoutConverter
 from activemq_fleet.node.log.log_records import CONSOLE_START, is_client_thread
 
 SCHEMA = pa.schema(
@@ -142,7 +142,7 @@ def _has_other_layout(text: bytes, bounds: ChunkRecordOffsets) -> bool:
 
     ``bounds`` has the lines that are no record of the default layout.
     """
-    rewriter = LogLineRewriter()
+    rewriter = DefaultLogLayoutConverter()
     for begin in bounds.others.tolist():
         line = text[begin : _line_end(text, begin)].decode()
         if rewriter.lines_in_default_layout(line) != [line]:
@@ -157,7 +157,7 @@ def _line_end(text: bytes, begin: int) -> int:
 
 def _rewrite_in_default_layout(text: bytes, zone: str) -> tuple[bytes, NDArray[np.int64]]:
     """Return a log's text in the default layout, and the number of the original line of each of its lines, from 0."""
-    rewriter = LogLineRewriter(time_zone_of(zone or "UTC"))
+    rewriter = DefaultLogLayoutConverter(time_zone_of(zone or "UTC"))
     lines: list[str] = []
     origins: list[int] = []
     for number, line in enumerate(text.decode().split("\n")):
@@ -185,7 +185,7 @@ def first_record_time(chunk: bytes | memoryview) -> str | None:
     if begin == len(chunk):
         return None
     line = bytes(chunk[begin : begin + _LONGEST_LINE]).partition(b"\n")[0].decode(errors="replace")
-    return LogLineRewriter(UTC).lines_in_default_layout(line)[0][:_TIME_LENGTH]
+    return DefaultLogLayoutConverter(UTC).lines_in_default_layout(line)[0][:_TIME_LENGTH]
 
 
 def _split_chunk(chunk: bytes | memoryview, record_start: re.Pattern[bytes]) -> Iterator[tuple[bytes, bool]]:

@@ -43,7 +43,7 @@ class LogFile:
     place: PlaceAmongLogFiles | None = None
 
 
-def arrow_batches_of_host_logs(files: Sequence[tuple[LogFile, memoryview]]) -> Iterator[pa.RecordBatch]:
+def arrow_log_record_batches_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterator[pa.RecordBatch]:
     """Yield Arrow record batches with a row for each log record in the log files of one host.
 
     The record batches are yielded file by file. The files are given with their contents. Files without a place have to
@@ -68,7 +68,7 @@ def arrow_batches_of_log_lines(
     """Return Arrow record batches with a row for each log record of one log file.
 
     The file's content is given in batches of lines, as to ``record_pieces_from_line_batches``. The columns are those of
-    ``arrow_batches_of_host_logs``.
+    ``arrow_log_record_batches_of_host``.
     """
     pieces = record_pieces_from_line_batches(line_batches, file_size, compressed=log.compressed)
     return arrow_batches_of_log_file(log, pieces)
@@ -77,8 +77,8 @@ def arrow_batches_of_log_lines(
 def arrow_batches_of_log_file(log: LogFile, pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
     """Yield Arrow record batches with a row for each log record of one log file.
 
-    The file's content is given in pieces of whole records. The columns are those of ``arrow_batches_of_host_logs``.
-    A problem of a file without any readable byte is in a row without text.
+    The file's content is given in pieces of whole records. The columns are those of
+    ``arrow_log_record_batches_of_host``. A problem of a file without any readable byte is in a row without text.
     """
     place = log.place or PlaceAmongLogFiles()
     scanner = LogScanner(log.source)

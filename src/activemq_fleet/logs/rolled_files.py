@@ -35,7 +35,7 @@ the previous file.
 
 
 @dataclass(frozen=True, slots=True)
-class LogBeginning:
+class LogPreambleAndFirstRecordDate:
     """The beginning of a log file: the bytes before its first record, and the date of that record.
 
     It shows whether a record continues from an earlier file. The date is None without a record.
@@ -92,7 +92,7 @@ def _series_of_match(match: re.Match[str] | None) -> tuple[str, int] | None:
     return (f"{match['before']}{{}}{match['after']}", int(match["number"])) if match else None
 
 
-def numbers_of_dated_files(files: Iterable[str]) -> dict[str, tuple[str, int]]:
+def series_and_number_by_dated_file(files: Iterable[str]) -> dict[str, tuple[str, int]]:
     """Return {file: (name with ``{}`` for the number, number)} of log files with a date and a number in the name.
 
     ``activemq-2026-11-30-2.log.gz`` has the number 2 in the series ``activemq-2026-11-30-{}.log``. The date can also be
@@ -109,17 +109,17 @@ def numbers_of_dated_files(files: Iterable[str]) -> dict[str, tuple[str, int]]:
     return {file: series for file, (series, _) in numbered.items() if series[0] in counting}
 
 
-def preamble_and_first_record_date(first_bytes: memoryview, *, compressed: bool) -> LogBeginning:
+def preamble_and_first_record_date(first_bytes: memoryview, *, compressed: bool) -> LogPreambleAndFirstRecordDate:
     """Return the bytes before the first record of a log file, and that record's date.
 
     ``first_bytes`` are the first bytes of the file.
     """
     data = b"".join(bytes(piece) for piece, _, _ in unpacked_record_pieces(first_bytes, compressed=compressed))
-    return LogBeginning(data[: count_bytes_before_first_record(data)], first_record_time(data))
+    return LogPreambleAndFirstRecordDate(data[: count_bytes_before_first_record(data)], first_record_time(data))
 
 
 def log_file_positions_by_name(
-    beginnings: Mapping[str, LogBeginning], source: LogReleaseAndTimeZone
+    beginnings: Mapping[str, LogPreambleAndFirstRecordDate], source: LogReleaseAndTimeZone
 ) -> dict[str, PlaceAmongLogFiles]:
     """Return a dictionary from file name to the log file's position in its host's sequence of log files, oldest first.
 
@@ -176,7 +176,7 @@ def direct_successor_flags_of_rolls(rolls: Sequence[RolledFile], *, counts_up: b
 
     The oldest of ``rolls`` is first; it is no successor.
     """
-    dated = numbers_of_dated_files(roll.file for roll in rolls)
+    dated = series_and_number_by_dated_file(roll.file for roll in rolls)
     is_ascending = _do_numbers_ascend([roll.series for roll in rolls], default=counts_up)
     dates_ascend = _do_numbers_ascend([dated.get(roll.file) for roll in rolls], default=True)
     return [
@@ -223,7 +223,7 @@ def missing_rolled_file_messages(files: Iterable[str], *, is_listed: bool = Fals
     loggers delete the oldest files. ``is_listed`` is as for ``is_newest_file_missing``.
     """
     rolls = [RolledFile(file) for file in files]
-    dated = numbers_of_dated_files(roll.file for roll in rolls)
+    dated = series_and_number_by_dated_file(roll.file for roll in rolls)
     # Files without records follow the current file; their order is unknown.
     ordered = list(takewhile(lambda roll: not roll.is_current, rolls))
     has_direct_write = len(ordered) == len(rolls) and not _have_numbers_of_current_file(rolls)

@@ -77,7 +77,7 @@ class MigrationBrokerEvidence:
     counts: tuple[int, ...] = ()
 
     @property
-    def counted_backlog_to_migrate(self) -> BrokerBacklogToMigrate:
+    def known_backlog_to_migrate(self) -> BrokerBacklogToMigrate:
         """The backlog (messages, subscriptions, transactions) that was counted in the store of a broker to be emptied.
 
         Raises InputError if they were not counted.
@@ -217,7 +217,7 @@ def _draining_nodes(
 
 
 def _missing_links(master: MigrationBrokerEvidence, evidence: Sequence[MigrationBrokerEvidence]) -> Iterator[str]:
-    bridges = master.counted_backlog_to_migrate.bridges
+    bridges = master.known_backlog_to_migrate.bridges
     for link, receiver in _draining_nodes(master, evidence).values():
         if receiver.broker_name not in bridges:
             yield f"link {link.name} of {receiver.host} to {master.host}"
@@ -235,11 +235,11 @@ def _drain_step(
     masters: Sequence[MigrationBrokerEvidence], evidence: Sequence[MigrationBrokerEvidence]
 ) -> MigrationStep | None:
     """Return the step that creates demand on the new pairs for queues that hold messages; None where none does."""
-    nonempty_masters = [master for master in masters if master.counted_backlog_to_migrate.queues]
+    nonempty_masters = [master for master in masters if master.known_backlog_to_migrate.queues]
     if not nonempty_masters:
         _check_leftovers(masters, evidence)
         return None
-    queues = {master.host: master.counted_backlog_to_migrate.queues for master in nonempty_masters}
+    queues = {master.host: master.known_backlog_to_migrate.queues for master in nonempty_masters}
     for master in nonempty_masters:
         if _is_stalled(master):
             remaining = ", ".join(f"{queue} ({number})" for queue, number in sorted(queues[master.host].items()))
@@ -277,7 +277,7 @@ def _check_leftovers(masters: Iterable[MigrationBrokerEvidence], evidence: Seque
     """Raise InputError for a backlog that no link can move: of durable subscriptions, or transactions in doubt."""
     links = {link.name for node in evidence for link in node.links}
     for master in masters:
-        backlog = master.counted_backlog_to_migrate
+        backlog = master.known_backlog_to_migrate
         if backlog.prepared:
             raise InputError(
                 f"{master.host}: the broker has {count_with_noun(backlog.prepared, 'prepared XA transaction')}, which "
@@ -322,7 +322,7 @@ def _drained_step(
         if master.counts[-2:] != (0, 0):
             message = f"{master.host} holds no messages: the playbook counts its messages a second time"
             return MigrationStep(act="wait", phase="draining", say=message, seconds=_PAUSE)
-        if not master.counted_backlog_to_migrate.certain:
+        if not master.known_backlog_to_migrate.certain:
             raise InputError(
                 f"{master.host}: it is not known whether this broker still holds messages. The playbook found no "
                 "process of the broker, so it counted the messages only in the store journal, which may not list all "
@@ -356,13 +356,13 @@ def _drained_step(
 def _connected_clients(master: MigrationBrokerEvidence, evidence: Sequence[MigrationBrokerEvidence]) -> Iterator[str]:
     """Yield a description of each client connection to an old broker that is neither a link's nor the slave's."""
     links = [link.name for node in evidence for link in node.links]
-    for client, address, connector in master.counted_backlog_to_migrate.clients:
+    for client, address, connector in master.known_backlog_to_migrate.clients:
         if connector != "replication" and not any(_belongs_to_link(client, link) for link in links):
             yield f"{client} from {address} to {master.host} ({connector})"
 
 
 def _check_empty(master: MigrationBrokerEvidence) -> None:
-    backlog = master.counted_backlog_to_migrate
+    backlog = master.known_backlog_to_migrate
     if backlog.messages or backlog.prepared:
         parts = [f"queue {queue}: {number}" for queue, number in sorted(backlog.queues.items())]
         parts += [f"{name} of client {client} on {topic}: {n}" for topic, client, name, n in backlog.subscriptions if n]
@@ -378,8 +378,8 @@ def _check_empty(master: MigrationBrokerEvidence) -> None:
 def _retired_step(masters: Sequence[MigrationBrokerEvidence]) -> MigrationStep:
     for master in masters:
         _check_empty(master)
-    stores = ", ".join(f"{master.host}:{master.counted_backlog_to_migrate.store}" for master in masters)
-    uncertain_hosts = [master.host for master in masters if not master.counted_backlog_to_migrate.certain]
+    stores = ", ".join(f"{master.host}:{master.known_backlog_to_migrate.store}" for master in masters)
+    uncertain_hosts = [master.host for master in masters if not master.known_backlog_to_migrate.certain]
     note = (
         f"{', '.join(uncertain_hosts)}: this run could not check that the store is empty, because the store of a "
         "stopped broker may not list every durable subscription. The run that stopped the broker counted no messages"

@@ -23,7 +23,7 @@ from activemq_fleet.operations.operation_decisions import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedSharedStore:
+class SharedStoreObservedOnHost:
     """A shared store of a pair, as observed on one of its hosts.
 
     ``marked`` holds the lines of the marker, None if the store has no marker. ``mounted`` is true if the directory, or
@@ -45,7 +45,7 @@ class ObservedSharedStore:
 
 
 def hosts_of_unmarked_stores_by_pair(
-    stores: Iterable[ObservedSharedStore], node_count_by_pair: Mapping[str, int]
+    stores: Iterable[SharedStoreObservedOnHost], node_count_by_pair: Mapping[str, int]
 ) -> dict[str, tuple[str, ...]]:
     """Return, by pair, the hosts of each pair whose shared store lacks the marker file that assigns it to the pair.
 
@@ -67,15 +67,15 @@ def hosts_of_unmarked_stores_by_pair(
     }
 
 
-def _stores_by_pair(stores: Iterable[ObservedSharedStore]) -> dict[str, list[ObservedSharedStore]]:
-    pairs: dict[str, list[ObservedSharedStore]] = defaultdict(list)
+def _stores_by_pair(stores: Iterable[SharedStoreObservedOnHost]) -> dict[str, list[SharedStoreObservedOnHost]]:
+    pairs: dict[str, list[SharedStoreObservedOnHost]] = defaultdict(list)
     for store in sorted(stores, key=lambda store: (store.pair, store.host)):
         pairs[store.pair].append(store)
     return pairs
 
 
 def _problems_of_pairs(
-    pairs: Mapping[str, Sequence[ObservedSharedStore]], node_count_by_pair: Mapping[str, int]
+    pairs: Mapping[str, Sequence[SharedStoreObservedOnHost]], node_count_by_pair: Mapping[str, int]
 ) -> list[str]:
     return [
         text
@@ -84,7 +84,7 @@ def _problems_of_pairs(
     ]
 
 
-def _first_problem_of_pair(pair: str, pair_stores: Sequence[ObservedSharedStore], node_count: int) -> str | None:
+def _first_problem_of_pair(pair: str, pair_stores: Sequence[SharedStoreObservedOnHost], node_count: int) -> str | None:
     marked = [store for store in pair_stores if store.marked is not None]
     for store in marked:
         if pair not in (store.marked or ()):
@@ -138,7 +138,7 @@ def _first_problem_of_pair(pair: str, pair_stores: Sequence[ObservedSharedStore]
     return None
 
 
-def _is_absent(store: ObservedSharedStore) -> bool:
+def _is_absent(store: SharedStoreObservedOnHost) -> bool:
     return not store.exists and not store.mounted
 
 
@@ -178,10 +178,10 @@ def _observed_stores(
     request: OperationDecisionRequest,
     evidence: Mapping[str, StoreMarkerEvidence],
     broker_pids: Mapping[str, int | None],
-) -> list[ObservedSharedStore]:
+) -> list[SharedStoreObservedOnHost]:
     brokers = request.broker_facts_by_host
     return [
-        ObservedSharedStore(
+        SharedStoreObservedOnHost(
             **vars(observed),
             host=host,
             pair=brokers[host].pair,

@@ -152,7 +152,7 @@ def _selectable(fleet_hosts: Sequence[PossibleTargetHost]) -> list[SelectableHos
     return [SelectableHost(entry.host, entry.pair, entry.group) for entry in fleet_hosts]
 
 
-def operation_start_time_as_dict(since: object, now: float) -> dict[str, Any]:
+def operation_start_time_as_text_and_epoch(since: object, now: float) -> dict[str, Any]:
     """Return when an operation, or its interrupted earlier run, began: ``{"since": text, "since_epoch": seconds}``.
 
     It is ``since`` (``activemq_since``), the start of an interrupted run, or else ``now``, in seconds since the epoch.
@@ -192,7 +192,7 @@ def decide_target_hosts_and_pairs(request: OperationDecisionRequest) -> Decision
     ]
     target = resolve_target(fleet_hosts, options.get("name") or "", options.get("to") or "", options.get("reach"))
     needs_resync = [host for host in target.hosts if request.broker_facts_by_host[host].needs_resync]
-    since = operation_start_time_as_dict(options.get("since"), time.time())
+    since = operation_start_time_as_text_and_epoch(options.get("since"), time.time())
     return {"target": {**target.to_dict(), **since, "needs_resync": needs_resync}}
 
 

@@ -76,7 +76,7 @@ def component_lookup_key(host_facts: HostFactsForSeparatePlanning) -> str | None
     return f"host {host_facts.host}" if host_facts.has_role else None
 
 
-def naming_pattern_from_other_hosts(facts: Sequence[HostFactsForSeparatePlanning]) -> str | None:
+def naming_pattern_set_by_other_hosts(facts: Sequence[HostFactsForSeparatePlanning]) -> str | None:
     """Return the host naming pattern that applies to hosts without one: the pattern that other hosts set, or None.
 
     The result is None if every host sets a pattern, and if no host does. Raises InputError for different patterns.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from activemq_fleet import uris
-from activemq_fleet.addresses import format_mb_urls_of_agent_conf
+from activemq_fleet.addresses import format_mb_urls_value_of_agent_conf
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.secrets import SecretRenderer
 from activemq_fleet.render.systemd_units import protect_home_value
@@ -70,7 +70,7 @@ def _configuration_entries(agent: Agent) -> list[tuple[str, str]]:
     """Return the keys and values of agent.conf; keys that no variable sets are left out."""
     settings = agent.settings
     entries: dict[str, str] = {
-        "mb.urls": format_mb_urls_of_agent_conf(agent.urls, tls=agent.tls),
+        "mb.urls": format_mb_urls_value_of_agent_conf(agent.urls, tls=agent.tls),
         "mb.username": "",
         "mb.password.file": f"{settings.agent_config}/{PASSWORD}",
     }

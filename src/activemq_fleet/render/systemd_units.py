@@ -67,7 +67,7 @@ def unit_environment_and_log_configuration(broker: Broker) -> dict[str, bytes]:
     }
 
 
-def guard_command(broker: Broker) -> tuple[str, ...]:
+def guard_command_words(broker: Broker) -> tuple[str, ...]:
     """Return the command that starts a broker's guard, the process that fences its store.
 
     The command is a list of words. It is put before java on the unit's command line; empty without a guard.
@@ -84,7 +84,7 @@ def guard_command(broker: Broker) -> tuple[str, ...]:
     return (program, "--store", broker.store_directory, *options, "--")
 
 
-def repair_store_command(broker: Broker) -> tuple[str, ...]:
+def repair_store_command_words(broker: Broker) -> tuple[str, ...]:
     """Return the command that repairs a broker's store.
 
     The command is a list of words. It runs after the broker was killed, before java starts. The result is empty without
@@ -103,7 +103,7 @@ def repair_store_command(broker: Broker) -> tuple[str, ...]:
     )
 
 
-def copy_store_index_command(broker: Broker) -> tuple[str, ...]:
+def copy_store_index_command_words(broker: Broker) -> tuple[str, ...]:
     """Return the command that copies the index of a broker's store.
 
     The command is a list of words. It runs once java runs; the caller appends java's PID. The result is empty with a
@@ -133,10 +133,10 @@ def _unit_variables(broker: Broker) -> dict[str, Any]:
         "directory": paths.data,
         "environment_file": f"{paths.current}/{environment_file_relative_path(broker)}",
         "before": [" ".join(map(escape_systemd_word, command)) for command in commands_before_start(broker)],
-        "mend_store": " ".join(map(escape_systemd_word, repair_store_command(broker))),
+        "mend_store": " ".join(map(escape_systemd_word, repair_store_command_words(broker))),
         # With "refuse", a start that would lose messages fails and prints the reason.
         "mend_may_fail": broker.settings.index_rebuild == "serve",
-        "keep_index": " ".join(map(escape_systemd_word, copy_store_index_command(broker))),
+        "keep_index": " ".join(map(escape_systemd_word, copy_store_index_command_words(broker))),
         # systemd reads k, m and g as upper case only.
         "memory": _systemd_size(broker_systemd_memory_max(settings)),
         "command": _start_command(broker),
@@ -159,7 +159,7 @@ def _systemd_size(text: str) -> str:
 
 def _start_command(broker: Broker) -> str:
     guard, arguments = (
-        map(escape_systemd_word, guard_command(broker)),
+        map(escape_systemd_word, guard_command_words(broker)),
         map(escape_systemd_word, arguments_after_java_options(broker)),
     )
     return " ".join((*guard, java_path(broker), "$ACTIVEMQ_OPTS", *arguments))

@@ -12,7 +12,7 @@ from datetime import datetime
 from itertools import groupby
 
 from activemq_fleet.audit.evidence import Incident, short_name
-from activemq_fleet.audit.report_figures import BUCKETS, AuditReportData, HandledEventsSlice, SubscriberIdlePeriod
+from activemq_fleet.audit.report_figures import BUCKETS, AuditReportData, HandledEventsSlice, PeriodWithoutHandledEvents
 from activemq_fleet.audit.result import AuditResult, audit_headline, incident_nouns
 from activemq_fleet.audit.scraped_availability import UnservedPeriod, incident_near_period
 from activemq_fleet.audit.state_spans import MAX_SPANS, end_active_spans_at_takeovers
@@ -148,7 +148,7 @@ def _add_log_line_counts(chart: SvgChart, report_data: AuditReportData) -> None:
     Their height grows with the square root, so that small numbers are visible too.
     """
     chart.add_row_name(chart.height + 10, "lines in logs", "warnings, errors")
-    slices = report_data.lines.line_counts_by_slice
+    slices = report_data.lines.line_warning_error_counts_by_slice
     highest_count = max((counts.all for counts in slices), default=1)
     chart.height += 26
     for counts in slices:
@@ -291,7 +291,7 @@ def _longest_event_gaps_chart(report_data: AuditReportData) -> SvgChart | None:
     if not idle_periods:
         return None
     chart = _chart_over_time("Longest times without a handled event", report_data)
-    by_subscriber: dict[str, list[SubscriberIdlePeriod]] = {}
+    by_subscriber: dict[str, list[PeriodWithoutHandledEvents]] = {}
     for period in idle_periods:
         by_subscriber.setdefault(period.subscriber, []).append(period)
     for name in sorted(list(by_subscriber)[:12]):

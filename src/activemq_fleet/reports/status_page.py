@@ -9,12 +9,12 @@ from activemq_fleet.atomic_files import write_file_atomically
 from activemq_fleet.errors import InputError
 from activemq_fleet.reports.pages import render_html_page
 from activemq_fleet.status import FleetStatus
-from activemq_fleet.status.text import status_headline, status_tables
+from activemq_fleet.status.text import status_headline, status_table_titles_and_rows
 
 
 def status_html_page(status: FleetStatus) -> str:
     """Return the status of a fleet as an HTML page."""
-    tables = [([(title, "h") for title in titles], rows) for titles, rows in status_tables(status)]
+    tables = [([(title, "h") for title in titles], rows) for titles, rows in status_table_titles_and_rows(status)]
     return render_html_page(
         "status.html.j2",
         status=status,
@@ -33,7 +33,7 @@ def status_html_page(status: FleetStatus) -> str:
     )
 
 
-def write_status_file(status: FleetStatus, file: str) -> None:
+def write_status_as_html_or_json(status: FleetStatus, file: str) -> None:
     """Write the status of a fleet to a file, as HTML or JSON according to the file's extension (.html or .json).
 
     Raises InputError for another extension, and OutputError if the file cannot be written.

@@ -166,7 +166,7 @@ class _RouteSearch:
         if distances is None:
             distances = self._distances[broker] = self.shape.demand_hops_by_broker(self.target, broker)
         rank_by_broker: dict[int, int] = {}
-        for edge in (self.shape.edges[number] for number in self.shape.outgoing_bridges_by_broker[broker]):
+        for edge in (self.shape.edges[number] for number in self.shape.outgoing_bridge_indices_by_broker[broker]):
             if edge.target in next_brokers:
                 hops = distances.get(edge.target, self.shape.size)
                 if hops < edge.consumer_ttl or edge.always:

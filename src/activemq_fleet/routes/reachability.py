@@ -129,7 +129,7 @@ class BridgeGraph:
         return tuple(reach.arrives for reach in self.message_reach_by_broker)
 
     @cached_property
-    def outgoing_bridges_by_broker(self) -> tuple[tuple[int, ...], ...]:
+    def outgoing_bridge_indices_by_broker(self) -> tuple[tuple[int, ...], ...]:
         """For each broker, the bridges that lead away from it.
 
         Each bridge is its index in ``edges``. Bridges without demand are included.
@@ -149,7 +149,7 @@ class BridgeGraph:
         frontier, hops = [source], 0
         while frontier and target not in bridge_to_broker:
             next_frontier = []
-            for number in (number for broker in frontier for number in self.outgoing_bridges_by_broker[broker]):
+            for number in (number for broker in frontier for number in self.outgoing_bridge_indices_by_broker[broker]):
                 edge = self.edges[number]
                 is_usable = not within_limits or (
                     hops < edge.message_ttl and self.demand_masks_by_bridge[number] >> target & 1

@@ -38,7 +38,7 @@ from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.settings.java_memory_options import heap_variable_and_size, largest_heap_bytes
 from activemq_fleet.settings.jmx_port_and_users import JmxSettings
 from activemq_fleet.settings.metrics import MetricsSettings
-from activemq_fleet.settings.xml_element_settings import HostXmlElementSettings
+from activemq_fleet.settings.xml_element_settings import SettingsRenderedAsXmlElements
 from activemq_fleet.uris import BRIDGE_OPTIONS
 
 PREFIX = "activemq_"
@@ -321,7 +321,7 @@ class _Host(ImmutableSettingsBase):
     watchdog: variable_types.Watchdog = "warn"
 
 
-class HostSettings(_Broker, HostXmlElementSettings, _Host, MetricsSettings, BalancerSettings, AgentSettings):
+class HostSettings(_Broker, SettingsRenderedAsXmlElements, _Host, MetricsSettings, BalancerSettings, AgentSettings):
     """The validated settings of one host: all its ``activemq_*`` variables.
 
     The host is that of a broker, an agent or a load balancer. The object is immutable and comparable.

@@ -140,7 +140,7 @@ class DestinationStore(XmlBean):
             )
         return self
 
-    def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
+    def leading_xml_attribute_pairs(self) -> tuple[tuple[str, str], ...]:
         """Return the attributes to render first in a store's XML element, as a tuple of (name, value) tuples.
 
         The single attribute names the store's destinations. The store of all remaining destinations has none.

@@ -19,7 +19,7 @@ class SchedulerSettings(SwitchableBean):
     PROPERTIES: ClassVar[Mapping[str, str]] = {"directory": "schedulerDirectory"}
     directory: variable_types.AbsolutePath | None = None
 
-    def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
+    def leading_xml_attribute_pairs(self) -> tuple[tuple[str, str], ...]:
         """Return the attributes to render first in the element ``broker``: only ``(("schedulerSupport", "true"),)``.
 
         The attribute enables the broker's scheduler.

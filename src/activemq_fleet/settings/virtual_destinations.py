@@ -31,13 +31,13 @@ class ForwardTarget(NamedDestination):
         """
         return "filteredDestination" if self.selector else super().xml_element_name()
 
-    def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
+    def leading_xml_attribute_pairs(self) -> tuple[tuple[str, str], ...]:
         """Return the attributes to render first in a forward target's element: its destination and its selector.
 
         They are (name, value) tuples.
         """
         if not self.selector:
-            return super().leading_xml_attributes()
+            return super().leading_xml_attribute_pairs()
         kind, _, name = self.name.partition("://")
         return ((kind, name), ("selector", self.selector))
 

@@ -60,7 +60,7 @@ class XmlBean(BaseModel):
         """Return the name of the activemq.xml element that is rendered from these settings."""
         return self.ELEMENT
 
-    def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
+    def leading_xml_attribute_pairs(self) -> tuple[tuple[str, str], ...]:
         """Return the attributes that come first in the element of this bean, as a tuple of (name, value) tuples.
 
         Every release has these attributes.
@@ -134,7 +134,7 @@ class NamedDestination(XmlBean):
         """Return the name of the destination's XML element, ``queue`` or ``topic``."""
         return self.name.partition("://")[0]
 
-    def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
+    def leading_xml_attribute_pairs(self) -> tuple[tuple[str, str], ...]:
         """Return the attributes to render first in the destination's element: only ``(("physicalName", NAME),)``."""
         return (("physicalName", self.name.partition("://")[2]),)
 
@@ -184,7 +184,7 @@ class DestinationPatternBean(XmlBean):
             )
         return self
 
-    def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
+    def leading_xml_attribute_pairs(self) -> tuple[tuple[str, str], ...]:
         """Return the attributes to render first in the element: its destination, such as ``(("queue", "a.>"),)``."""
         if self.destination is None:
             return ((f"temp{self.kind[5:].capitalize()}", "true"),)
@@ -200,7 +200,7 @@ def bean_to_xml(bean: XmlBean, release: Release) -> XmlElement | None:
     name = bean.xml_element_name()
     if not release.supports(name):
         return None
-    attributes, children = list(bean.leading_xml_attributes()), []
+    attributes, children = list(bean.leading_xml_attribute_pairs()), []
     for field, value in _set_fields(bean):
         xml_name = bean.PROPERTIES.get(field) or release.xml_attribute_for_key(name, field)
         if xml_name is None:

@@ -20,7 +20,7 @@ from activemq_fleet.settings.xml_beans import MissingFeature, OffIsNone, OneDest
 _LIMITS = ("memory_limit", "store_limit", "temp_limit")
 
 
-class HostXmlElementSettings(BaseModel):
+class SettingsRenderedAsXmlElements(BaseModel):
     """The ``activemq_*`` settings of a host that are rendered as XML elements of activemq.xml.
 
     It is a base class of ``HostSettings``.

@@ -31,7 +31,7 @@ from activemq_fleet.reports.audit_page import audit_html_page
 from activemq_fleet.spark.datasets import AtomicJobOutput, read_output_text_file
 from activemq_fleet.spark.deliveries import judge_and_write_event_deliveries, read_agent_event_journals
 from activemq_fleet.spark.event_cache import EventCache
-from activemq_fleet.spark.incidents import AuditIncidentFigures, find_and_write_incidents
+from activemq_fleet.spark.incidents import AuditFiguresFromHostLogs, find_and_write_incidents
 from activemq_fleet.spark.inputs import (
     AuditedHost,
     AuditInputs,
@@ -75,7 +75,7 @@ def audit(
                 list_audit_inputs(spark, logs, inventory_hosts), inventory_hosts
             )
         with temporary_settings(spark, shuffle_settings(spark, inputs)):
-            summaries = read_and_write_log_events(spark, output, inputs)
+            summaries = write_log_events_and_summarize_files(spark, output, inputs)
             result = write_audit_except_events(
                 spark, output, inputs, summaries, absent=absent, skew=skew, is_growing=False, scraped=scraped
             )
@@ -92,7 +92,7 @@ def read_audit_json(spark: SparkSession, out: str) -> dict[str, Any]:
     return audit_json
 
 
-def read_and_write_log_events(
+def write_log_events_and_summarize_files(
     spark: SparkSession,
     output: AtomicJobOutput,
     inputs: AuditInputs,
@@ -147,10 +147,10 @@ def write_audit_except_events(
     """Write audit.json, report.html and the datasets of an audit, except ``events``, to the audit's output.
 
     Returns the audit's result. Does not commit ``output``. ``inputs``: the hosts and their files. ``logs``: the result
-    of ``read_and_write_log_events``. ``absent``: the gaps that are known already (hosts without files). ``skew``:
-    the largest difference between the clocks of hosts. ``is_growing``: rows are final only where no later evidence is
-    expected.
-    ``scraped``: the availability that Prometheus recorded, if any. The caller sets ``shuffle_settings``.
+    of ``write_log_events_and_summarize_files``. ``absent``: the gaps that are known already (hosts without files).
+    ``skew``: the largest difference between the clocks of hosts. ``is_growing``: rows are final only where no later
+    evidence is expected. ``scraped``: the availability that Prometheus recorded, if any. The caller sets
+    ``shuffle_settings``.
     """
     with show_progress_phase("finding incidents"):
         journals = read_agent_event_journals(spark, output, inputs)
@@ -208,7 +208,7 @@ def _build_counts(
     output: AtomicJobOutput,
     logs: Sequence[LogFileSummary],
     gaps: Sequence[InputGap],
-    log_figures: AuditIncidentFigures,
+    log_figures: AuditFiguresFromHostLogs,
     events: EventFigures,
 ) -> AuditCounts:
     """Return the numbers of everything that an audit's result counts."""

@@ -35,9 +35,9 @@ from activemq_fleet.audit.reached_ranges import (
     Reach,
     SubscriberSubscriptions,
     received_event_ranges_with_keys,
-    subscribers_by_name,
+    subscriptions_by_subscriber_name,
 )
-from activemq_fleet.audit.report_figures import EventFigures, ReportPeriod, SubscriberIdlePeriod
+from activemq_fleet.audit.report_figures import EventFigures, PeriodWithoutHandledEvents, ReportPeriod
 from activemq_fleet.audit.verdict_passes import (
     events_with_delivery_outcomes,
     iterate_records_gaps_and_idle_periods,
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentJournalContents:
+class JournalContentsOfAllAgents:
     """The contents of the event journals that were collected from all agents of a fleet.
 
     ``contents`` is a frame of path and content; ``files`` is a summary of each file. ``connections`` are OBJECTS with
@@ -87,8 +87,8 @@ class AgentJournalContents:
 
 def read_agent_event_journals(
     spark: SparkSession, output: AtomicJobOutput, inputs: AuditInputs
-) -> AgentJournalContents:
-    """Read the event journals that were collected from agents, and return their contents as AgentJournalContents.
+) -> JournalContentsOfAllAgents:
+    """Read the event journals that were collected from agents, and return their contents as JournalContentsOfAllAgents.
 
     These are data frames and a summary of each file. ``output`` runs the task that summarizes the files. A file above
     LARGEST_JOURNAL_FILE has only a summary.
@@ -97,7 +97,7 @@ def read_agent_event_journals(
     large = [summary_of_too_large_file(file.host, file.file) for file in journals if file.size > LARGEST_JOURNAL_FILE]
     paths = [file.path for file in journals if file.size <= LARGEST_JOURNAL_FILE]
     if not paths:
-        return AgentJournalContents(
+        return JournalContentsOfAllAgents(
             files=large, host_by_agent=collected_journal_host_by_agent(large, inputs.hosts, inputs.agent_hosts)
         )
     pair_of = {name: host.pair or name for name, host in inputs.hosts.items()}
@@ -106,13 +106,13 @@ def read_agent_event_journals(
         contents.mapInArrow, partial(_summarize_journals, pair_of=pair_of), [], keep=True
     )
     files = [*large, *files]
-    return AgentJournalContents(
+    return JournalContentsOfAllAgents(
         contents, connections, files, collected_journal_host_by_agent(files, inputs.hosts, inputs.agent_hosts)
     )
 
 
 def judge_and_write_event_deliveries(
-    output: AtomicJobOutput, journals: AgentJournalContents, times: ReportPeriod, horizons: EvidenceEnds | None
+    output: AtomicJobOutput, journals: JournalContentsOfAllAgents, times: ReportPeriod, horizons: EvidenceEnds | None
 ) -> tuple[EventFigures, list[AgentJournalGap]]:
     """Determine whether the events in agents' journals were delivered, write the results, and return (figures, gaps).
 
@@ -134,10 +134,12 @@ def judge_and_write_event_deliveries(
     )
     gaps += [gap for gap in findings if isinstance(gap, AgentJournalGap)]
     events.idle_periods.add_items_keeping_smallest_keys(
-        *(period for period in findings if isinstance(period, SubscriberIdlePeriod))
+        *(period for period in findings if isinstance(period, PeriodWithoutHandledEvents))
     )
     missing = {count.agent: count.records for count in findings if isinstance(count, MissingRecordCount)}
-    subscribers = subscribers_by_name(change for change in findings if isinstance(change, AgentSubscriptionChange))
+    subscribers = subscriptions_by_subscriber_name(
+        change for change in findings if isinstance(change, AgentSubscriptionChange)
+    )
     by_event = output.cache_until_closed(repartition_by_key(records))
     parts, _ = output.run_task_and_write_rows(
         by_event.mapInArrow, partial(_compute_reach, subscribers=subscribers, missing=missing), []
@@ -182,7 +184,7 @@ def _key_lines_by_agent(
 
 def _order_records_of_agents(
     batches: Batches, *, epochs: Mapping[EpochKey, JournalEpoch]
-) -> Iterator[JournalFinding | SubscriberIdlePeriod | KeyedObject]:
+) -> Iterator[JournalFinding | PeriodWithoutHandledEvents | KeyedObject]:
     """Yield the records with their event id as key, and for the driver all other findings and the first gaps."""
     gaps = FirstItemsBySortKey(MAX_GAPS, journal_gap_sort_key)
     for finding in iterate_records_gaps_and_idle_periods((keyed.value for keyed in unpickle_objects(batches)), epochs):

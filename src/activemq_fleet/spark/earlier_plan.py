@@ -57,7 +57,9 @@ class EarlierPlanOutput:
         components = self._components.select("component", "fingerprint").distinct().toArrow()
         return dict(zip(components["component"].to_pylist(), components["fingerprint"].to_pylist(), strict=True))
 
-    def copy_unchanged_rows(self, output: AtomicJobOutput, unchanged_components: Sequence[str]) -> None:
+    def copy_unchanged_rows_and_write_changes(
+        self, output: AtomicJobOutput, unchanged_components: Sequence[str]
+    ) -> None:
         """Copy the earlier plan's rows of unchanged components to the output of this run.
 
         A component is a group of hosts that are planned together.

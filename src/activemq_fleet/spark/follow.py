@@ -17,7 +17,7 @@ from activemq_fleet import InputError
 from activemq_fleet.atomic_files import os_errors_as_output_errors
 from activemq_fleet.audit.evidence import SKEW
 from activemq_fleet.node.printable import escape_unprintable
-from activemq_fleet.spark.audit_job import read_and_write_log_events, write_audit_except_events
+from activemq_fleet.spark.audit_job import write_audit_except_events, write_log_events_and_summarize_files
 from activemq_fleet.spark.datasets import AtomicJobOutput
 from activemq_fleet.spark.event_cache import (
     CollectedFiles,
@@ -151,7 +151,7 @@ def _audit_once(
             cache = None if local is None else EventCache(local / STATE_DIRECTORY / EVENTS_DIRECTORY)
             names = {file.host for file in inputs.files_of_kind("log")}
             host_fingerprints = {name: cached_events_fingerprint(inputs.hosts[name], fingerprints) for name in names}
-            summaries = read_and_write_log_events(spark, output, inputs, cache, host_fingerprints)
+            summaries = write_log_events_and_summarize_files(spark, output, inputs, cache, host_fingerprints)
             write_audit_except_events(spark, output, inputs, summaries, absent=absent, skew=skew, is_growing=True)
             if _reports_replaced_file(files):
                 return False

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
 
-from activemq_fleet.audit.evidence import ConnectionLoss, LoggedMinute, LogRecordEvidence, PairNode
+from activemq_fleet.audit.evidence import ConnectionLoss, HostLogMinute, LogRecordEvidence, PairNode
 from activemq_fleet.audit.finality import EvidenceEnds
 from activemq_fleet.audit.gaps import last_record_times_before_gaps
 from activemq_fleet.audit.log_evidence import KINDS, TEXT
@@ -20,11 +20,11 @@ from activemq_fleet.audit.operation_records import PlannedOperation
 from activemq_fleet.audit.pair_findings import (
     FleetWideLogEvidence,
     PairFindings,
-    incident_evidence_of_rows,
     incidents_of_pair,
-    logged_minutes_of_all_hosts,
+    log_record_evidence_from_rows,
     pair_and_located_loss,
     pair_findings_of_logs,
+    sorted_logged_minutes_of_all_hosts,
 )
 from activemq_fleet.audit.record_signs import EXHAUSTED_TEXTS, LEVELS
 from activemq_fleet.audit.report_figures import BridgeFigures, IncidentFigures, UnexplainedRecordFigures
@@ -88,7 +88,7 @@ class _PairSummary:
 
 
 @dataclass(slots=True)
-class AuditIncidentFigures:
+class AuditFiguresFromHostLogs:
     """The figures in an audit's report about incidents, bridges, unexplained log records and hosts' states.
 
     There are figures of incidents, bridges and unexplained records, and the spans of all hosts' states.
@@ -110,7 +110,7 @@ def find_and_write_incidents(
     horizons: EvidenceEnds | None,
     *,
     new_figures: Callable[[], IncidentFigures] = IncidentFigures,
-) -> AuditIncidentFigures:
+) -> AuditFiguresFromHostLogs:
     """Find the incidents (such as outages, takeovers and broken bridges) in log events, and write them to the output.
 
     Writes the datasets ``bridges`` and ``incidents`` from the dataset ``events``, and returns their figures. Runs in
@@ -149,7 +149,7 @@ def find_and_write_incidents(
         _find_incidents_of_pairs, fleet=fleet, skew=skew, fleet_evidence=fleet_evidence, new_figures=new_figures
     )
     figures, _ = output.run_task_and_write_rows(repartition_by_key(witnessed).mapInArrow, task, ["incidents"])
-    log_figures = AuditIncidentFigures(spans=[span for pair in pairs for span in pair.spans])
+    log_figures = AuditFiguresFromHostLogs(spans=[span for pair in pairs for span in pair.spans])
     for task_figures in figures:
         log_figures.incidents.merge_incident_figures(task_figures)
     for pair in pairs:
@@ -217,8 +217,8 @@ def _key_evidence_by_pair(
     for batch in batches:
         rows = batch.filter(batch.column("record").is_valid()).to_pylist()
         records = ({**row["record"], "host": row["host"], "time": row["time"]} for row in rows)
-        evidence: list[LogRecordEvidence | LoggedMinute] = [*incident_evidence_of_rows(records, file_order)]
-        evidence += logged_minutes_of_all_hosts(batch.column("host"), batch.column("time"))
+        evidence: list[LogRecordEvidence | HostLogMinute] = [*log_record_evidence_from_rows(records, file_order)]
+        evidence += sorted_logged_minutes_of_all_hosts(batch.column("host"), batch.column("time"))
         by_pair = sorted(evidence, key=lambda record_or_period: fleet.pair_of[record_or_period.host])
         for pair, pair_evidence in groupby(by_pair, key=lambda record_or_period: fleet.pair_of[record_or_period.host]):
             yield KeyedObject(pair, list(pair_evidence))

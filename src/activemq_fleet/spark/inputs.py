@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from activemq_fleet import InputError
 from activemq_fleet.audit.evidence import DurableSubscriptionMessageLossRisk
-from activemq_fleet.audit.omitted_files import HostLogFiles, OmittedFile, parse_omitted_files
+from activemq_fleet.audit.omitted_files import HostLogFiles, MissingOrIncompleteFile, parse_omitted_files
 from activemq_fleet.audit.operation_records import PlannedOperation, parse_planned_operations
 from activemq_fleet.audit.result import AuditInputSummary, InputGap
 from activemq_fleet.audit.unit_journals import LARGEST_UNIT_JOURNAL
@@ -89,7 +89,7 @@ class AuditedHost:
     state: str | None = None
     collected: datetime | None = None
     unit: str | None = None
-    omitted: tuple[OmittedFile, ...] = ()
+    omitted: tuple[MissingOrIncompleteFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +266,7 @@ def _gaps_of_omitted_files(host: AuditedHost) -> list[InputGap]:
     return gaps
 
 
-def _omitted_kind(file: OmittedFile) -> FileKind:
+def _omitted_kind(file: MissingOrIncompleteFile) -> FileKind:
     """Return the kind of an omitted file or directory. The directory of the logs has a path on the host."""
     if file.path.startswith("/") or is_date_directory(file.path.rstrip("/")):
         return "log"

@@ -14,10 +14,10 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from activemq_fleet.logs.decompression import COMPRESSED_FILE_ENDING
 from activemq_fleet.logs.event_batches import LogReleaseAndTimeZone
-from activemq_fleet.logs.host_log_batches import LogFile, arrow_batches_of_host_logs, arrow_batches_of_log_lines
+from activemq_fleet.logs.host_log_batches import LogFile, arrow_batches_of_log_lines, arrow_log_record_batches_of_host
 from activemq_fleet.logs.rolled_files import (
     BEGINNING,
-    LogBeginning,
+    LogPreambleAndFirstRecordDate,
     PlaceAmongLogFiles,
     log_file_positions_by_name,
     preamble_and_first_record_date,
@@ -131,7 +131,7 @@ def _events_of_files(batches: Batches, logs: Mapping[str, LogFile]) -> Batches:
     for _, files in groupby(
         read, key=lambda read_file: (read_file[0].host, read_file[0].file if read_file[0].place else "")
     ):
-        yield from _select_event_columns(arrow_batches_of_host_logs(list(files)))
+        yield from _select_event_columns(arrow_log_record_batches_of_host(list(files)))
 
 
 def _scan_file_by_lines(
@@ -179,7 +179,7 @@ def _find_log_file_positions(
     return places
 
 
-def _read_beginnings(spark: SparkSession, files: Sequence[InputFile]) -> dict[str, LogBeginning]:
+def _read_beginnings(spark: SparkSession, files: Sequence[InputFile]) -> dict[str, LogPreambleAndFirstRecordDate]:
     """Return the first bytes and the first record of each log file, by path."""
     small_files = [file for file in files if _is_read_as_one_row(file)]
     frames = [_beginnings_of_small_files(spark, small_files)] if small_files else []
@@ -187,7 +187,7 @@ def _read_beginnings(spark: SparkSession, files: Sequence[InputFile]) -> dict[st
     if not frames:
         return {}
     rows = reduce(lambda frame, other_frame: frame.unionAll(other_frame), frames).toArrow().to_pylist()
-    return {row["path"]: LogBeginning(row["head"], row["first"]) for row in rows}
+    return {row["path"]: LogPreambleAndFirstRecordDate(row["head"], row["first"]) for row in rows}
 
 
 def _beginnings_of_small_files(spark: SparkSession, files: Sequence[InputFile]) -> DataFrame:

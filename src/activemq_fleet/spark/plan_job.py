@@ -19,7 +19,7 @@ from activemq_fleet.planning.components import (
     FleetDivision,
     component_lookup_key,
     divide_into_components,
-    naming_pattern_from_other_hosts,
+    naming_pattern_set_by_other_hosts,
 )
 from activemq_fleet.planning.compute import (
     DATASETS,
@@ -143,7 +143,7 @@ def _read_hosts(output: AtomicJobOutput, source: HostRecords, today: date) -> tu
     """Return OBJECTS with hosts by fleet component, and their division. Raises InputError for wrong variables."""
     try:
         facts, hosts = _collect_facts(output, source, None)
-        pattern = naming_pattern_from_other_hosts(facts)
+        pattern = naming_pattern_set_by_other_hosts(facts)
         if pattern is not None:
             facts, hosts = _collect_facts(output, source, pattern)
         return hosts, divide_into_components(facts, today, source.findings)
@@ -232,7 +232,9 @@ def _commit_plan(
     if errors := [computed.error for computed in totals if computed.error is not None]:
         raise InputError(min(errors))
     if earlier:
-        earlier.copy_unchanged_rows(output, [computed.component for computed in totals if computed.unchanged])
+        earlier.copy_unchanged_rows_and_write_changes(
+            output, [computed.component for computed in totals if computed.unchanged]
+        )
     for name, rows in output.row_counts_by_dataset.items():
         report(f"{name}: {rows} rows")
     output.commit()

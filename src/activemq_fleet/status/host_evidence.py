@@ -73,7 +73,7 @@ class EstablishedBridgeEvidence(_EvidencePart):
     responder: Flag
 
 
-class BrokerUsage(_EvidencePart):
+class BrokerStatistics(_EvidencePart):
     """The usage of an active broker: its limits, messages, connections, fullest queues and bridges.
 
     ``broker_statistics_from_mbeans`` describes the values.
@@ -164,7 +164,7 @@ class BrokerStatusEvidence(_EvidencePart):
     drift: Annotated[list[Text], _NONE_AS_LIST] = []
     restart_reasons: Annotated[list[Text], _NONE_AS_LIST] = []
     free: Annotated[dict[Text, Number], _NONE_AS_MAPPING] = {}
-    usage: Annotated[BrokerUsage | None, _EMPTY_AS_NONE] = None
+    usage: Annotated[BrokerStatistics | None, _EMPTY_AS_NONE] = None
     usage_error: Text | None = None
     log_error: Text | None = None
     records: list[LoggedRecord] = []

@@ -17,7 +17,7 @@ from activemq_fleet.routes.bridges import (
     network_connectors_of_brokers_with_fragments,
 )
 from activemq_fleet.schema import XmlDocument
-from activemq_fleet.status.host_evidence import BrokerUsage
+from activemq_fleet.status.host_evidence import BrokerStatistics
 from activemq_fleet.status.model import LinkState, LinkStatus
 from activemq_fleet.topology import Broker, Fleet
 
@@ -156,7 +156,7 @@ def _last_complaint(records: Sequence[LogRecord], names: Sequence[str]) -> str:
 def link_statuses_of_broker(
     broker: Broker,
     network: FleetNetworkConnectors,
-    usages: Mapping[str, BrokerUsage | None],
+    usages: Mapping[str, BrokerStatistics | None],
     records: Mapping[str, Sequence[LogRecord]],
     breaking: Collection[str] = (),
 ) -> tuple[LinkStatus, ...]:
@@ -188,7 +188,7 @@ def _link_state(
     broker: Broker,
     connector: NetworkConnector,
     peers: Sequence[Broker],
-    usages: Mapping[str, BrokerUsage | None],
+    usages: Mapping[str, BrokerStatistics | None],
     records: Mapping[str, Sequence[LogRecord]],
 ) -> tuple[LinkState, str]:
     usage = usages[broker.host]

@@ -16,7 +16,7 @@ from activemq_fleet.findings import SEVERITIES, Finding
 from activemq_fleet.node.foreign_data import parse_untrusted_json
 from activemq_fleet.node.judge import STATES, BrokerState
 from activemq_fleet.pair_state import is_not_installed, pair_or_host
-from activemq_fleet.status.host_evidence import NO_BROKER_EVIDENCE, BrokerStatusEvidence, BrokerUsage
+from activemq_fleet.status.host_evidence import NO_BROKER_EVIDENCE, BrokerStatistics, BrokerStatusEvidence
 
 FORMAT = 1
 OF_PAIRS = frozenset({"no-active", "two-active"})
@@ -92,7 +92,7 @@ class BrokerStatus:
     not_deployed: tuple[str, ...] = ()
     by_hand: tuple[str, ...] = ()
     restart: tuple[str, ...] = ()
-    usage: BrokerUsage | None = None
+    usage: BrokerStatistics | None = None
     links: tuple[LinkStatus, ...] = ()
     certificates: tuple[Certificate, ...] = ()
     generation: int | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.printable import escape_unprintable
 from activemq_fleet.status.findings import FILLING, FULL
-from activemq_fleet.status.host_evidence import BrokerUsage
+from activemq_fleet.status.host_evidence import BrokerStatistics
 from activemq_fleet.status.model import FleetStatus
 
 _WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
@@ -36,7 +36,7 @@ def nagios_line_and_exit_code(status: FleetStatus) -> tuple[str, int]:
     return line + (f" | {data}" if data else ""), code
 
 
-def _performance_data(usage: BrokerUsage) -> str:
+def _performance_data(usage: BrokerStatistics) -> str:
     """Return performance data: numbers alone, since the broker's account chooses what its MBeans return."""
     limits = [f"{name}={percent}%;{FILLING};{FULL};0" for name, percent in usage.percents.items()]
     return " ".join([*limits, f"messages={usage.messages}", f"durable={usage.durable}", f"dlq={usage.dlq}"])

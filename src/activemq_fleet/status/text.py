@@ -72,7 +72,7 @@ def _balancer_cells(row: BalancerStatus) -> tuple[str, ...]:
     return row.host, row.state, row.haproxy or _NONE, row.keepalived or _NONE, held_groups or _NONE
 
 
-def status_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[str, ...]]]]:
+def status_table_titles_and_rows(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[str, ...]]]]:
     """Return the tables of brokers, agents and load balancers in a fleet's status, with texts as cells.
 
     Each is (column titles, rows); a table without rows is left out.
@@ -88,12 +88,13 @@ def status_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[s
 def status_tables_without_empty_columns(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[str, ...]]]]:
     """Return the tables of a fleet's status in compact form: only columns with a value, and short host names.
 
-    The tables are those of ``status_tables`` without less important columns; hosts are without their common domain. A
-    column is left out where every row has a dash, and ``durable`` where no message waits for a durable subscription.
+    The tables are those of ``status_table_titles_and_rows`` without less important columns; hosts are without their
+    common domain. A column is left out where every row has a dash, and ``durable`` where no message waits for a durable
+    subscription.
     """
     domain = common_domain(status)
     tables: list[tuple[Sequence[str], list[tuple[str, ...]]]] = []
-    for titles, rows in status_tables(status):
+    for titles, rows in status_table_titles_and_rows(status):
         kept_positions = [
             position
             for position, title in enumerate(titles)
@@ -130,7 +131,7 @@ def table_lines(status: FleetStatus) -> list[str]:
 
     Columns are padded.
     """
-    tables = status_tables(status)
+    tables = status_table_titles_and_rows(status)
     printable_tables = (
         [titles, *([escape_unprintable(cell) for cell in row] for row in rows)] for titles, rows in tables
     )

@@ -15,7 +15,12 @@ from activemq_fleet.node.protocols import PROTOCOLS, protocol_name_of_scheme
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.connectors_and_links import TransportConnectorSettings, default_connector_options
 from activemq_fleet.settings.host_settings import HostSettings
-from activemq_fleet.topology.model.broker import Broker, Connector, discovery_method_of, multicast_uri_of_group
+from activemq_fleet.topology.model.broker import (
+    Broker,
+    Connector,
+    bridge_discovery_method_of_broker,
+    multicast_uri_of_group,
+)
 from activemq_fleet.topology.single_broker_problems import (
     MAX_PORT,
     invalid_broker_name_findings,
@@ -186,7 +191,7 @@ def _connectors(
     unknown: list[tuple[int, TransportConnectorSettings]] = []
     wanted = settings.connectors if settings.connectors is not None else _default_connectors(release)
     # Only one connector announces the broker: a second announcement would be a second bridge.
-    announced = discovery_method_of(settings, release) != "multicast" or any(
+    announced = bridge_discovery_method_of_broker(settings, release) != "multicast" or any(
         name == "discoveryUri" for connector in wanted for name, _ in connector.attributes
     )
     is_limited = release.limits_client_frames or not any(

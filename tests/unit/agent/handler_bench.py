@@ -61,7 +61,7 @@ class HandlerBench:
     def wait_empty(self) -> None:
         self.wait_until(lambda: self.store.row_and_byte_counts().inbox_rows == 0)
         # Waits for the writer's next transaction, which commits its counts.
-        self.store.remove_expired_events_from_outbox()
+        self.store.move_or_drop_expired_events()
 
     def journal(self, kind: str) -> list[dict[str, Any]]:
         records = [json.loads(record.line) for record in self.store.oldest_journal_records(1000)]

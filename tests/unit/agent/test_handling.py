@@ -340,7 +340,7 @@ def test_python_handler_above_timeout_stops_reported_progress_of_its_worker(
     release = threading.Event()
     bench.receive("a/E")
     handlers = bench.start({"E": [lambda _: release.wait(100)]}, handler_timeout=1.0)
-    bench.wait_until(lambda: handlers.overdue_filters == ("a/#",))
+    bench.wait_until(lambda: handlers.filters_with_overdue_handler == ("a/#",))
     earlier_loop_start = handlers.slowest_worker_last_iteration_start
     time.sleep(0.1)
     assert handlers.slowest_worker_last_iteration_start == earlier_loop_start

@@ -49,7 +49,7 @@ def test_agent_metrics_contain_counts_of_store_at_time_of_scrape(tmp_path: Path)
 def test_agent_metrics_count_expired_events(tmp_path: Path) -> None:
     with Store.open(tmp_path, agent="a", sweep=None) as store:
         store.accept_event("a/b", b"", timeout=1e-9)
-        store.remove_expired_events_from_outbox()
+        store.move_or_drop_expired_events()
         assert "activemq_agent_expired_events 1.0" in sample_lines(metrics_of(store))
 
 

@@ -56,7 +56,7 @@ class Bench:
                 return
 
     def journal_records(self, kind: str) -> list[dict[str, Any]]:
-        self.store.remove_expired_events_from_outbox()  # commits queued writes first
+        self.store.move_or_drop_expired_events()  # commits queued writes first
         lines = [line for record in self.store.oldest_journal_records(10**6) for line in record.line.splitlines()]
         return [record for record in map(json.loads, lines) if record["kind"] == kind]
 
@@ -365,7 +365,7 @@ def test_expired_events_are_not_sent(create_bench: Callable[..., Bench]) -> None
     bench.accept(3)
     bench.run_loop()
     time.sleep(2.1)
-    bench.store.remove_expired_events_from_outbox()
+    bench.store.move_or_drop_expired_events()
     bench.broker.accepts = True
     new_ids = bench.accept(1)
     bench.run_loop(100, 0.5)
@@ -383,7 +383,7 @@ def test_event_that_expires_while_window_is_full_is_not_sent(
     bench.run_loop()
     bench.publisher._buffer.extend(bench.store.outgoing_events(1, bench.publisher._last_read_seq))
     time.sleep(2.1)
-    bench.store.remove_expired_events_from_outbox()
+    bench.store.move_or_drop_expired_events()
     bench.clock.now += 1
     for mid, _, _ in list(bench.broker.last.published):
         bench.broker.last.put(PubackReceived(1, mid))

@@ -12,7 +12,7 @@ from tests.unit.agent.store_clock import SimulatedClock, open_store, receive
 
 def count_expired_after_restart(tmp_path: Path, clock: SimulatedClock, timeout: float) -> int:
     with open_store(tmp_path, clock, StoreLimits(timeout=timeout)) as store:
-        return store.remove_expired_events_from_outbox()
+        return store.move_or_drop_expired_events()
 
 
 @pytest.fixture

@@ -444,7 +444,7 @@ def test_damaged_counters_of_agent_store_do_not_set_elapsed_time_back(tmp_path: 
         if state in ("unconfirmed", "delivered"):
             acknowledge(store, 1, proved=state == "delivered")
         clock.pass_time(100)
-        store.remove_expired_events_from_outbox()
+        store.move_or_drop_expired_events()
     damage_counters(tmp_path)
     with open_store(tmp_path, clock) as store:
         assert store._writer.elapsed.seconds_since_outbox_creation() == 1000
@@ -458,7 +458,7 @@ def damage_counters(directory: Path) -> None:
 
 def count_forgotten_and_expired(store: Store) -> tuple[int, int]:
     """Delete old event ids and remove expired events, and return the numbers of both."""
-    return store._writer.submit(inbox.delete_old_event_ids).result(), store.remove_expired_events_from_outbox()
+    return store._writer.submit(inbox.delete_old_event_ids).result(), store.move_or_drop_expired_events()
 
 
 def execute_sql(store: Store, sql: str) -> None:

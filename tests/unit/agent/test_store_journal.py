@@ -54,7 +54,7 @@ def test_event_journal_contains_unconfirmed_expired_and_requeued_events(tmp_path
         acknowledge(store, 1, proved=False, conn=1)
         store.confirm_and_delete_events_below_prefix("a", 1)
         clock.pass_time(5)
-        store.remove_expired_events_from_outbox()
+        store.move_or_drop_expired_events()
         store.requeue_expired_events()
         assert [record["kind"] for record in journal_records(store)[2:]] == [
             "unconfirmed", "acknowledged", "expired", "accepted",

@@ -188,7 +188,7 @@ class StoreMachine(RuleBasedStateMachine):
         model = self.model
         due = self.due_events()
         due = due[: LIMITS.expired_rows - len(model.expired)]
-        assert self.store.remove_expired_events_from_outbox() == len(due)
+        assert self.store.move_or_drop_expired_events() == len(due)
         model.outbox = [event for event in model.outbox if event not in due]
         model.expired = sorted(model.expired + due, key=lambda event: event.place)
         model.jseq += len(due)

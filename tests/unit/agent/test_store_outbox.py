@@ -212,13 +212,13 @@ def test_expired_event_is_kept_separately_and_requeued_with_same_id(tmp_path: Pa
         accepted_ids = [store.accept_event("t", b"x", timeout=10), store.accept_event("t", b"y", timeout=30)]
         clock.pass_time(10)
         assert outgoing_ids(store) == accepted_ids[1:], (
-            "an expired event must not be outgoing before remove_expired_events_from_outbox() runs"
+            "an expired event must not be outgoing before move_or_drop_expired_events() runs"
         )
-        assert (store.remove_expired_events_from_outbox(), store.row_and_byte_counts().expired) == (1, 1)
+        assert (store.move_or_drop_expired_events(), store.row_and_byte_counts().expired) == (1, 1)
         assert store.requeue_expired_events([accepted_ids[0]]) == 1
         assert outgoing_ids(store) == [accepted_ids[1], accepted_ids[0]]
         clock.pass_time(10)
-        assert (store.remove_expired_events_from_outbox(), outgoing_ids(store)) == (1, [accepted_ids[1]])
+        assert (store.move_or_drop_expired_events(), outgoing_ids(store)) == (1, [accepted_ids[1]])
 
 
 def test_requeue_refuses_unknown_event_id(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_expired_events_above_limit_stay_unsent_in_outbox(tmp_path: Path) -> Non
         accept_all(store, [("t", b"x")] * 3)
         clock.pass_time(6)
         assert (
-            store.remove_expired_events_from_outbox(),
+            store.move_or_drop_expired_events(),
             store.row_and_byte_counts().outbox_rows,
             store.outgoing_events(9),
         ) == (1, 2, [])
@@ -247,10 +247,10 @@ def test_outbox_full_of_expired_events_without_room_is_usable_after_requeue(tmp_
     with open_store(tmp_path, clock, StoreLimits(expired_rows=1, outbox_rows=3, timeout=5)) as store:
         kept_id, *due_ids = accept_all(store, [("t", b"x")] * 3)
         clock.pass_time(6)
-        store.remove_expired_events_from_outbox()
+        store.move_or_drop_expired_events()
         due_ids.append(store.accept_event("t", b"x"))
         clock.pass_time(6)
-        assert (store.remove_expired_events_from_outbox(), store.outgoing_events(9)) == (0, [])
+        assert (store.move_or_drop_expired_events(), store.outgoing_events(9)) == (0, [])
         with pytest.raises(OutboxFullError, match=r"requeue --all when a broker is connected, and then publish"):
             store.accept_event("t", b"x")
         assert store.requeue_expired_events([due_ids[1]]) == 1
@@ -273,7 +273,7 @@ def test_requeue_of_all_expired_events_is_split_into_transactions(
     with open_store(tmp_path, clock, StoreLimits(expired_rows=5, timeout=5)) as store:
         accepted_ids = accept_all(store, [("t", b"x")] * 10)
         clock.pass_time(6)
-        store.remove_expired_events_from_outbox()
+        store.move_or_drop_expired_events()
         assert store.requeue_expired_events() == 10
         assert outgoing_ids(store) == accepted_ids
 
@@ -283,11 +283,11 @@ def test_expired_events_without_room_are_not_all_read_at_each_check(tmp_path: Pa
     with open_store(tmp_path, clock, StoreLimits(expired_rows=1, timeout=5)) as store:
         accept_all(store, [("t", b"x")] * 2000)
         clock.pass_time(6)
-        store.remove_expired_events_from_outbox()
+        store.move_or_drop_expired_events()
         steps: list[None] = []
         for database in (store._writer._db, store._reader._db):
             database.set_progress_handler(lambda: steps.append(None), 100)
-        assert (store.remove_expired_events_from_outbox(), store.outgoing_events(9)) == (0, [])
+        assert (store.move_or_drop_expired_events(), store.outgoing_events(9)) == (0, [])
         assert len(steps) < 20, "100 instructions of SQLite are a step: both checks read a few rows, not 2,000"
 
 
@@ -296,7 +296,7 @@ def test_requeue_is_limited_by_free_rows_of_outbox(tmp_path: Path) -> None:
     with open_store(tmp_path, clock, StoreLimits(outbox_rows=2, timeout=5)) as store:
         accept_all(store, [("t", b"x")] * 2)
         clock.pass_time(6)
-        store.remove_expired_events_from_outbox()
+        store.move_or_drop_expired_events()
         store.accept_event("t", b"y")
         assert (store.requeue_expired_events(), store.row_and_byte_counts().expired) == (1, 1)
 
@@ -307,7 +307,7 @@ def test_option_drop_expired_drops_expired_event_and_records_reason(tmp_path: Pa
         store.accept_event("t", b"x", timeout=1)
         clock.pass_time(2)
         assert (
-            store.remove_expired_events_from_outbox(),
+            store.move_or_drop_expired_events(),
             store.row_and_byte_counts().expired,
             store.row_and_byte_counts().outbox_rows,
         ) == (1, 0, 0)
@@ -320,7 +320,7 @@ def test_expired_barrier_is_dropped(tmp_path: Path, expired_rows: int) -> None:
     with open_store(tmp_path, clock, StoreLimits(timeout=5, expired_rows=expired_rows)) as store:
         store.accept_event(barrier_topic("a", "a1"), b"{}")
         clock.pass_time(6)
-        assert store.remove_expired_events_from_outbox() == 1
+        assert store.move_or_drop_expired_events() == 1
         assert (store.row_and_byte_counts().outbox_rows, store.row_and_byte_counts().expired) == (0, 0)
         assert '"reason":"dropped"' in store.oldest_journal_records(99)[-1].line
 
@@ -329,7 +329,7 @@ def accept_events_with_barriers_behind_them(store: Store, clock: SimulatedClock)
     """Accept two events and then barriers, of which all but one event have no room after their deadline."""
     event_ids = accept_all(store, [("t", b"x")] * 2 + [(barrier_topic("a", "a1"), b"{}")] * 20)[:2]
     clock.pass_time(61)
-    store.remove_expired_events_from_outbox()
+    store.move_or_drop_expired_events()
     return event_ids
 
 
@@ -364,7 +364,7 @@ def test_barriers_that_earlier_release_kept_are_deleted_when_store_is_opened(
         acknowledge(store, 1, 2, 3, proved=False)
         accept_all(store, events)
         clock.pass_time(6)
-        store.remove_expired_events_from_outbox()
+        store.move_or_drop_expired_events()
         assert (store.row_and_byte_counts().expired, store.row_and_byte_counts().unconfirmed) == (3, 3)
     with open_store(tmp_path, clock) as store:
         assert (store.row_and_byte_counts().expired, store.row_and_byte_counts().unconfirmed) == (1, 1)
@@ -402,7 +402,7 @@ def test_dropped_expired_event_is_accepted_again_with_same_id(tmp_path: Path) ->
     with open_store(tmp_path, clock, StoreLimits(drop_expired=True)) as store:
         store.accept_event("t", b"x", event_id="mine", timeout=1)
         clock.pass_time(2)
-        store.remove_expired_events_from_outbox()
+        store.move_or_drop_expired_events()
         assert store.accept_event("t", b"again", event_id="mine") == "mine"
         assert [event.payload for event in store.outgoing_events(9)] == [b"again"]
 
@@ -412,7 +412,7 @@ def test_expired_event_is_removed_after_late_acknowledgement(tmp_path: Path) -> 
     with open_store(tmp_path, clock) as store:
         store.accept_event("t", b"x", timeout=1)
         clock.pass_time(2)
-        store.remove_expired_events_from_outbox()
+        store.move_or_drop_expired_events()
         acknowledge(store, 1, proved=True)
         assert store.row_and_byte_counts().expired == 0
 
@@ -462,16 +462,16 @@ def test_closed_agent_store_refuses_event(tmp_path: Path) -> None:
 
 def test_counts_of_agent_store_omit_uncommitted_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deleted, resume = Event(), Event()
-    remove_acknowledged_events = outbox.remove_acknowledged_events
+    move_or_delete_acknowledged_events = outbox.move_or_delete_acknowledged_events
 
     def remove_and_wait(transaction: Transaction, *arguments: Any) -> None:
-        remove_acknowledged_events(transaction, *arguments)
+        move_or_delete_acknowledged_events(transaction, *arguments)
         deleted.set()
         assert resume.wait(10)
 
     with open_store(tmp_path) as store:
         store.accept_event("instance/status/E", b"{}")
-        monkeypatch.setattr(outbox, "remove_acknowledged_events", remove_and_wait)
+        monkeypatch.setattr(outbox, "move_or_delete_acknowledged_events", remove_and_wait)
         future = store.queue_removal_of_acknowledged_events([SentEvent(1, 1, 1, "b")], is_delivery_proved=False)
         assert deleted.wait(10)
         counts_before_commit = store.row_and_byte_counts()

@@ -43,7 +43,7 @@ class Bench:
     def run_loop(self, seconds: float = 0.02) -> None:
         """Run the loop until the store has completed its jobs, and advance the clock after each run."""
         for _ in range(3):
-            self.store.remove_expired_events_from_outbox()
+            self.store.move_or_drop_expired_events()
             self.subscriber.link.queue_for_connection_loop(None)
             self.subscriber.run_once()
             self.clock.now += seconds
@@ -54,7 +54,7 @@ class Bench:
         conn.put(MessageReceived(conn.number, topic, body, 1, mid))
 
     def journal_records(self, kind: str) -> list[dict[str, Any]]:
-        self.store.remove_expired_events_from_outbox()  # commits queued writes first
+        self.store.move_or_drop_expired_events()  # commits queued writes first
         lines = [line for record in self.store.oldest_journal_records(10**6) for line in record.line.splitlines()]
         return [record for record in map(json.loads, lines) if record["kind"] == kind]
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from activemq_fleet.audit.evidence import (
     ConnectionLoss,
+    HostLogMinute,
     Incident,
-    LoggedMinute,
     LogRecordEvidence,
     PairNode,
     SystemdJournalRecord,
@@ -127,9 +127,9 @@ def log(host: str, *lines: str | tuple[str, str], clock: float = 0.0) -> list[Lo
     return records
 
 
-def logged_period(host: str, first: str, last: str, clock: float = 0.0) -> LoggedMinute:
+def logged_period(host: str, first: str, last: str, clock: float = 0.0) -> HostLogMinute:
     """Return a period in which a host writes irrelevant records."""
-    return LoggedMinute(host, _at(first, clock), _at(last, clock))
+    return HostLogMinute(host, _at(first, clock), _at(last, clock))
 
 
 def operation(host: str, first: str, last: str, clock: float = 0.0) -> PlannedOperation:
@@ -192,7 +192,7 @@ def audit_pair(
         for host in (A, B)
     ]
     evidence = [sign for records in logs for sign in evidence_in_log(records)]
-    periods = [record for record in more if isinstance(record, LoggedMinute | SystemdJournalRecord)]
+    periods = [record for record in more if isinstance(record, HostLogMinute | SystemdJournalRecord)]
     operations = [record for record in more if isinstance(record, PlannedOperation)]
     witnesses = [record for record in more if isinstance(record, AgentConnectionRecord | ConnectionLoss)]
     findings = pair_findings_of_logs(nodes, reversed([*evidence, *periods]))

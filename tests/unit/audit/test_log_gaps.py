@@ -9,7 +9,7 @@ import pytest
 from activemq_fleet.audit.evidence import SystemdJournalRecord
 from activemq_fleet.audit.gaps import MAX_GAPS, gaps_from_incomplete_log_files, last_record_times_before_gaps
 from activemq_fleet.audit.log_summaries import LogFileSummary
-from activemq_fleet.audit.omitted_files import HostLogFiles, OmittedFile
+from activemq_fleet.audit.omitted_files import HostLogFiles, MissingOrIncompleteFile
 from activemq_fleet.logs.decompression import TRUNCATED
 from activemq_fleet.logs.host_log_batches import CUT_OFF
 from activemq_fleet.node.collect.evidence_archive import NEWEST_ONLY, TIME_IS_OVER
@@ -49,9 +49,12 @@ def test_times_before_gaps_are_those_of_last_records(files: list[tuple[str, int 
 DATED = [("activemq-2026-11-28.log", 10, ""), ("activemq-2026-11-29.log", 20, ""), ("activemq.log", 30, "")]
 
 
-def omitted_files(**why_by_file: str) -> dict[str, OmittedFile]:
+def omitted_files(**why_by_file: str) -> dict[str, MissingOrIncompleteFile]:
     """Return omitted log files from reasons by file name, in which ``_`` is a dot."""
-    return {path.replace("_", "."): OmittedFile(path.replace("_", "."), why) for path, why in why_by_file.items()}
+    return {
+        path.replace("_", "."): MissingOrIncompleteFile(path.replace("_", "."), why)
+        for path, why in why_by_file.items()
+    }
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from activemq_fleet.audit.evidence import Incident, LoggedMinute
+from activemq_fleet.audit.evidence import HostLogMinute, Incident
 from activemq_fleet.logs.zones import LocalTimeConverter, first_occurrence_of_repeated_time
 from tests.unit.audit.broker_logs import MASTER, NOON, STANDBY, A, B, audit_pair, kinds, log, only_incident
 
@@ -20,10 +20,10 @@ TAKEOVER_AT_02_30 = ("1470:05 opened", "1470:06 starting", "1470:07 started")
 """Minutes and seconds after 02:00 of the day before."""
 
 
-def logged_until(host: str, minutes: int, begin: int = -60) -> list[LoggedMinute]:
+def logged_until(host: str, minutes: int, begin: int = -60) -> list[HostLogMinute]:
     """Return irrelevant records of a host every five minutes, from and to minutes after 02:00 (first occurrence)."""
     times = [FIRST + timedelta(minutes=minute) for minute in range(begin, minutes + 1, 5)]
-    return [LoggedMinute(host, at, at) for at in times]
+    return [HostLogMinute(host, at, at) for at in times]
 
 
 def audit_takeover(more: Sequence[object], timezone: str = BERLIN) -> list[Incident]:

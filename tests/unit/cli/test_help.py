@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from activemq_fleet import documentation_links
-from activemq_fleet.cli.help_pages import help_page_names, read_help_page, strip_markdown_links_and_pictures
+from activemq_fleet.cli.help_pages import help_page_names, read_help_page, replace_page_links_and_remove_pictures
 from activemq_fleet.cli.main import COMMANDS, main
 from activemq_fleet.render.monitoring.alerts import ALERTS
 from activemq_fleet.render.monitoring.prometheus import alert_and_recording_rules_yaml
@@ -88,7 +88,7 @@ def test_help_of_rollback_prints_its_section(capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.parametrize("name", help_page_names())
 def test_help_page_links_only_to_urls(name: str) -> None:
-    targets = re.findall(r"\]\(([^)\s]*)\)", strip_markdown_links_and_pictures(read_help_page(name).text))
+    targets = re.findall(r"\]\(([^)\s]*)\)", replace_page_links_and_remove_pictures(read_help_page(name).text))
     assert [target for target in targets if "://" not in target] == []
 
 

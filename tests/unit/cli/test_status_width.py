@@ -11,7 +11,7 @@ import pytest
 
 from activemq_fleet.cli import status as status_command
 from activemq_fleet.cli import terminal
-from activemq_fleet.status.host_evidence import BrokerUsage
+from activemq_fleet.status.host_evidence import BrokerStatistics
 from activemq_fleet.status.model import AgentStatus, BalancerStatus, BrokerStatus, FleetStatus, LinkStatus
 from activemq_fleet.status.text import AGENT_COLUMNS, BALANCER_COLUMNS, BROKER_COLUMNS, broker_cells
 from tests.support.broker_evidence import NOW, usage_evidence
@@ -60,7 +60,7 @@ def status_of(hosts: Sequence[str]) -> FleetStatus:
             release="5.18.3",
             release_planned="5.19.10",
             version="abc",
-            usage=BrokerUsage(**usage_evidence(messages=123_456_789, dlq=1_234_567, store={"percent": 100})),
+            usage=BrokerStatistics(**usage_evidence(messages=123_456_789, dlq=1_234_567, store={"percent": 100})),
             links=(LinkStatus(link="to-customers", to=(hosts[0],), state="half"),),
         )
         for number, host in enumerate(hosts)
@@ -154,7 +154,7 @@ def test_status_has_no_column_without_value() -> None:
 @pytest.mark.parametrize(("durable", "is_shown"), [(20, True), (0, False)])
 def test_status_table_has_column_durable_only_if_durable_messages_exist(durable: int, is_shown: bool) -> None:
     status = status_of(names_in_same_domain(2))
-    usage = BrokerUsage(**usage_evidence(durable=durable))
+    usage = BrokerStatistics(**usage_evidence(durable=durable))
     brokers = tuple(replace(broker, usage=usage) for broker in status.brokers)
 
     tables = tables_of(replace(status, brokers=brokers), wide=False)

@@ -6,7 +6,7 @@ import pytest
 
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import RuleSelection, file_findings
-from activemq_fleet.lint.fleets import broker_file_findings
+from activemq_fleet.lint.fleets import broker_activemq_xml_findings
 from activemq_fleet.releases import Release
 from activemq_fleet.render import render_broker
 from activemq_fleet.schema import XmlDocument
@@ -285,7 +285,7 @@ def test_ttl_of_fragment_that_rendered_network_ttl_replaces_is_reported(
     broker = pairs.broker("a-mq01-a")
 
     document = XmlDocument(render_broker(broker)["conf/activemq.xml"])
-    findings = broker_file_findings(broker, document, RuleSelection(select=("N065",)))
+    findings = broker_activemq_xml_findings(broker, document, RuleSelection(select=("N065",)))
 
     fix = (
         "set activemq_network_ttl, or ttl of the link in activemq_links, to {consumer: 2, message: 5}, and remove "
@@ -312,6 +312,6 @@ def test_fix_of_ttl_of_fragment_removes_its_network_ttl_and_names_valid_ttls(att
     broker = fleet("a-mq01", "a-mq02", network_ttl=2, xml_fragments=fragments).broker("a-mq01-a")
 
     document = XmlDocument(render_broker(broker)["conf/activemq.xml"])
-    findings = broker_file_findings(broker, document, RuleSelection(select=("N065",)))
+    findings = broker_activemq_xml_findings(broker, document, RuleSelection(select=("N065",)))
 
     assert [finding.fix for finding in findings] == [fix]

@@ -108,20 +108,20 @@ def test_memory_limits_of_wildcard_destinations_are_not_summed() -> None:
 )
 def test_memory_limit_above_heap_of_host_is_reported_for_fleet(variables: dict[str, Any], variable: str) -> None:
     (broker, _) = fleet("orders-mq01", memory_limit="512 mb", **variables).brokers
-    from activemq_fleet.lint.fleets import broker_file_findings
+    from activemq_fleet.lint.fleets import broker_activemq_xml_findings
 
     document = XmlDocument(render_broker(broker)["conf/activemq.xml"])
-    findings = broker_file_findings(broker, document, RuleSelection(select=("C006",)))
+    findings = broker_activemq_xml_findings(broker, document, RuleSelection(select=("C006",)))
     assert [finding.message for finding in findings] == ["memoryUsage is 512 MB, more than the Java heap of 256 MB"]
     assert findings[0].fix == f"lower memoryUsage below 70 % of the heap, or raise the heap ({variable})"
 
 
 def test_memory_limit_below_heap_of_java_option_is_not_reported() -> None:
     (broker, _) = fleet("orders-mq01", java_options=["-Xmx8g"], memory_limit="4 gb").brokers
-    from activemq_fleet.lint.fleets import broker_file_findings
+    from activemq_fleet.lint.fleets import broker_activemq_xml_findings
 
     document = XmlDocument(render_broker(broker)["conf/activemq.xml"])
-    assert broker_file_findings(broker, document, RuleSelection(select=("C006",))) == ()
+    assert broker_activemq_xml_findings(broker, document, RuleSelection(select=("C006",))) == ()
 
 
 @pytest.mark.parametrize("usage", ["storeUsage", "tempUsage"])

@@ -99,6 +99,6 @@ def test_every_rule_has_title_reason_fix_evidence_and_examples(rule: Rule) -> No
     assert rule.title.endswith(".")
     assert rule.why
     assert rule.fix
-    assert rule.evidence_for_rule
+    assert rule.evidence_from_docstring
     assert rule.failing_examples
     assert rule.passing_examples

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.lint import fleet_findings
-from activemq_fleet.lint.fleets import broker_file_findings
+from activemq_fleet.lint.fleets import broker_activemq_xml_findings
 from activemq_fleet.releases import Release
 from activemq_fleet.render import render_broker
 from activemq_fleet.schema import XmlDocument
@@ -123,7 +123,9 @@ def fleet_messages(**variables: Any) -> set[str]:
     fragment = {"parent": "broker/networkConnectors", "xml": LINK.format("${far.host}")}
     built_fleet = fleet("orders-mq01", xml_fragments=[fragment], **variables)
     documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in built_fleet.brokers}
-    findings = [f for broker in built_fleet.brokers for f in broker_file_findings(broker, documents[broker.host])]
+    findings = [
+        f for broker in built_fleet.brokers for f in broker_activemq_xml_findings(broker, documents[broker.host])
+    ]
     findings += fleet_findings(built_fleet, documents)
     return {finding.message for finding in findings if finding.rule == "V024"}
 

@@ -15,9 +15,14 @@ from activemq_fleet.logs.chunks import (
     unpacked_record_pieces,
 )
 from activemq_fleet.logs.event_batches import SCHEMA, LogReleaseAndTimeZone, LogScanner, count_bytes_before_first_record
-from activemq_fleet.logs.host_log_batches import CUT_OFF, LogFile, arrow_batches_of_host_logs, arrow_batches_of_log_file
+from activemq_fleet.logs.host_log_batches import (
+    CUT_OFF,
+    LogFile,
+    arrow_batches_of_log_file,
+    arrow_log_record_batches_of_host,
+)
 from activemq_fleet.logs.rolled_files import (
-    LogBeginning,
+    LogPreambleAndFirstRecordDate,
     PlaceAmongLogFiles,
     RolledFile,
     direct_successor_flags_of_rolls,
@@ -53,7 +58,7 @@ def host_rows(contents: dict[str, bytes], place: PlaceAmongLogFiles | None = Non
         (LogFile("h", name, LogReleaseAndTimeZone(), name.endswith(".gz"), place), memoryview(data))
         for name, data in contents.items()
     ]
-    rows = [row for batch in arrow_batches_of_host_logs(files) for row in batch.to_pylist()]
+    rows = [row for batch in arrow_log_record_batches_of_host(files) for row in batch.to_pylist()]
     return sorted(rows, key=lambda row: int(row["sequence"]))
 
 
@@ -74,7 +79,9 @@ def test_log_split_into_files_has_same_events() -> None:
         contents = cut_log_at_random(random)
         names = [f"activemq.log.{number}" for number in range(len(contents) - 1, 0, -1)] + ["activemq.log"]
         beginnings = {
-            name: LogBeginning(content[: count_bytes_before_first_record(content)], f"2026-03-{day:02} 10:00:00,000")
+            name: LogPreambleAndFirstRecordDate(
+                content[: count_bytes_before_first_record(content)], f"2026-03-{day:02} 10:00:00,000"
+            )
             for day, (name, content) in enumerate(zip(names, contents, strict=True), 1)
         }
         places = log_file_positions_by_name(beginnings, LogReleaseAndTimeZone())
@@ -117,7 +124,7 @@ def test_log_file_with_known_position_is_read_without_other_files() -> None:
 
 def test_first_log_record_is_searched_beyond_beginning_of_file() -> None:
     head = b"\tat x\n" * (1 << 14)
-    assert preamble_and_first_record_date(memoryview(head + LINE), compressed=False) == LogBeginning(
+    assert preamble_and_first_record_date(memoryview(head + LINE), compressed=False) == LogPreambleAndFirstRecordDate(
         head, LINE[:23].decode()
     )
     assert preamble_and_first_record_date(memoryview(head), compressed=False).first is None
@@ -127,8 +134,8 @@ def test_first_log_record_is_searched_beyond_beginning_of_file() -> None:
 def test_start_of_log_file_continues_previous_file_only_without_missing_file(older: str, is_continued: bool) -> None:
     places = log_file_positions_by_name(
         {
-            older: LogBeginning(b"", "2026-03-01 10:00:00"),
-            "activemq.log": LogBeginning(b"\tat x\n", "2026-03-02 10:00:00"),
+            older: LogPreambleAndFirstRecordDate(b"", "2026-03-01 10:00:00"),
+            "activemq.log": LogPreambleAndFirstRecordDate(b"\tat x\n", "2026-03-02 10:00:00"),
         },
         LogReleaseAndTimeZone(),
     )
@@ -138,8 +145,8 @@ def test_start_of_log_file_continues_previous_file_only_without_missing_file(old
 def test_log_file_without_record_does_not_continue_previous_file() -> None:
     places = log_file_positions_by_name(
         {
-            "activemq.log.1": LogBeginning(b"", "2026-03-01 10:00:00"),
-            "activemq.log": LogBeginning(b"no log at all\n", None),
+            "activemq.log.1": LogPreambleAndFirstRecordDate(b"", "2026-03-01 10:00:00"),
+            "activemq.log": LogPreambleAndFirstRecordDate(b"no log at all\n", None),
         },
         LogReleaseAndTimeZone(),
     )
@@ -372,8 +379,8 @@ def test_start_of_dated_log_file_continues_previous_date_only_with_number_1() ->
         file = f"activemq-2026-11-29-{number}.log"
         places = log_file_positions_by_name(
             {
-                "activemq-2026-11-28-1.log": LogBeginning(b"", "2026-11-28 10:00:00"),
-                file: LogBeginning(b"\tat x\n", "2026-11-29 10:00:00"),
+                "activemq-2026-11-28-1.log": LogPreambleAndFirstRecordDate(b"", "2026-11-28 10:00:00"),
+                file: LogPreambleAndFirstRecordDate(b"\tat x\n", "2026-11-29 10:00:00"),
             },
             LogReleaseAndTimeZone(),
         )

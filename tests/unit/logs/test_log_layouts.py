@@ -17,7 +17,7 @@ from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.omitted_files import HostLogFiles
 from activemq_fleet.audit.result import InputGap
 from activemq_fleet.logs.event_batches import SCHEMA, LogReleaseAndTimeZone, LogScanner
-from activemq_fleet.logs.host_log_batches import LogFile, arrow_batches_of_host_logs
+from activemq_fleet.logs.host_log_batches import LogFile, arrow_log_record_batches_of_host
 from activemq_fleet.logs.rolled_files import preamble_and_first_record_date
 from activemq_fleet.node.log.broker_log import phase_after_records, unreadable_log_reason
 from activemq_fleet.node.log.log_layouts import READABLE_LAYOUTS
@@ -190,7 +190,7 @@ def test_first_time_of_rolled_log_file_has_default_format(layout: str) -> None:
 def gaps_of(log: bytes) -> list[InputGap]:
     file = LogFile("mq01", "activemq.log", LogReleaseAndTimeZone())
     summaries: dict[str, LogFileSummary] = {}
-    for batch in arrow_batches_of_host_logs([(file, memoryview(log))]):
+    for batch in arrow_log_record_batches_of_host([(file, memoryview(log))]):
         summaries.setdefault("mq01", LogFileSummary.empty_for_batch(batch)).count_events(batch)
     return gaps_from_incomplete_log_files(list(summaries.values()), {"mq01": HostLogFiles(("activemq.log",))})
 

@@ -13,7 +13,7 @@ from activemq_fleet.planning.components import (
     FleetDivision,
     component_lookup_key,
     divide_into_components,
-    naming_pattern_from_other_hosts,
+    naming_pattern_set_by_other_hosts,
 )
 from activemq_fleet.planning.compute import ComponentPlanRows, ConnectedComponentHost, PlanContext, plan_fleet_component
 from activemq_fleet.planning.host_facts import HostFactsForSeparatePlanning, host_component_facts_and_variables
@@ -38,7 +38,7 @@ def facts_of(hosts: Hosts, groups: Groups = NO_GROUPS) -> Facts:
         ]
 
     host_facts = read_facts(None)
-    pattern = naming_pattern_from_other_hosts([facts for facts, _ in host_facts])
+    pattern = naming_pattern_set_by_other_hosts([facts for facts, _ in host_facts])
     return host_facts if pattern is None else read_facts(pattern)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.audit.omitted_files import HostLogFiles, OmittedFile
+from activemq_fleet.audit.omitted_files import HostLogFiles, MissingOrIncompleteFile
 from activemq_fleet.node.collect.evidence_archive import NEWEST_ONLY
 from activemq_fleet.spark.inputs import (
     AuditInputs,
@@ -101,7 +101,7 @@ def test_log_files_of_host_include_empty_and_omitted_ones() -> None:
     assert inputs.log_files_by_host() == {
         HOST: HostLogFiles(
             ("activemq.log", "activemq.log.1", "activemq.log.2.gz", "activemq.log.4"),
-            {"activemq.log.4": OmittedFile("activemq.log.4", NEWEST_ONLY)},
+            {"activemq.log.4": MissingOrIncompleteFile("activemq.log.4", NEWEST_ONLY)},
             ("activemq.log.2.gz",),
             is_listed=True,
         )

@@ -156,7 +156,9 @@ def _journal_sent_event(transaction: Transaction, kind: str, event: SentEvent, e
     )  # fmt: skip
 
 
-def remove_acknowledged_events(transaction: Transaction, events: Sequence[SentEvent], is_delivery_proved: bool) -> None:
+def move_or_delete_acknowledged_events(
+    transaction: Transaction, events: Sequence[SentEvent], is_delivery_proved: bool
+) -> None:
     """Remove acknowledged events from an agent's outbox; delete them if delivery is proved, else keep them unconfirmed.
 
     Delivery is proved if a canary (a test message) of their topic prefix came back to the agent. Unconfirmed events are
@@ -214,7 +216,7 @@ def confirm_and_delete_events_below_prefix(
     return confirmed
 
 
-def remove_expired_events_from_outbox(transaction: Transaction) -> int:
+def move_or_drop_expired_events(transaction: Transaction) -> int:
     """Take the events that are past their deadline out of an agent's outbox, and return their number.
 
     These are at most ``EXPIRED_AT_ONCE`` events, those with the earliest deadlines. They are dropped if the limit

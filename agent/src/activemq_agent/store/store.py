@@ -70,7 +70,7 @@ class Store:
         """Open the store in the state directory of an agent, and return it.
 
         Locks the directory; a missing store is created, with a new epoch. ``sweep``: seconds, of real time,
-        between checks for expired events; None leaves expiry to ``remove_expired_events_from_outbox``. With
+        between checks for expired events; None leaves expiry to ``move_or_drop_expired_events``. With
         ``synchronous`` NORMAL an accepted event may be lost with the machine's power. Raises AgentError if another
         agent uses the directory, or if it cannot be used.
         """
@@ -196,7 +196,7 @@ class Store:
         proved that their topic prefix works. Others are kept as unconfirmed, within limits.
         """
         return self._writer.submit(
-            lambda transaction: outbox.remove_acknowledged_events(transaction, events, is_delivery_proved)
+            lambda transaction: outbox.move_or_delete_acknowledged_events(transaction, events, is_delivery_proved)
         )
 
     def confirm_and_delete_events_below_prefix(self, topic_prefix: str, conn: int, after: int = 0) -> int:
@@ -211,13 +211,13 @@ class Store:
             lambda transaction: outbox.confirm_and_delete_events_below_prefix(transaction, topic_prefix, conn, after)
         ).result()
 
-    def remove_expired_events_from_outbox(self) -> int:
+    def move_or_drop_expired_events(self) -> int:
         """Take the events that are past their deadline out of an agent's outbox, and return their number.
 
         They are dropped if the limit ``drop_expired`` is set, else kept as expired. The store calls this automatically
         within 1 s of a deadline, unless ``sweep`` is None.
         """
-        return self._writer.submit(outbox.remove_expired_events_from_outbox).result()
+        return self._writer.submit(outbox.move_or_drop_expired_events).result()
 
     def requeue_expired_events(self, event_ids: Sequence[str] | None = None) -> int:
         """Queue expired events again, as many as the agent's outbox has room for, and return their number.

@@ -132,7 +132,7 @@ class StoreWriter(threading.Thread):
         now = self.elapsed.seconds_since_outbox_creation()
         try:
             due = self._db.execute("SELECT 1 FROM outbox WHERE deadline <= ? LIMIT 1", (now,)).fetchone()
-            jobs: list[Job] = [outbox.remove_expired_events_from_outbox] if due else []
+            jobs: list[Job] = [outbox.move_or_drop_expired_events] if due else []
             if now - self._forgot_at >= FORGET_EVERY:
                 self._forgot_at = now
                 jobs.append(inbox.delete_old_event_ids)

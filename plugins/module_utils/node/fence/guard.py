@@ -232,7 +232,7 @@ class Guard:
         # If the store could not be read, the number is 0, and the claim of this node's last broker still has no end.
         self._record_dead_brokers(number or max(self._store.claim_numbers(), default=0))
         has_it = self._store.try_to_acquire_pair_lock(self._lock_token)
-        if has_it and self._fence_command is None and not self._store.block_unguarded_brokers():
+        if has_it and self._fence_command is None and not self._store.try_to_block_unguarded_brokers():
             self._store.release_pair_lock()  # A broker without a guard serves, so this node waits.
             has_it = False
         return fence.guard_state_after_claim_attempt(), 0.0 if has_it else _LOCK_INTERVAL

@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator
 from typing import NoReturn
 
 from ..errors import NodeError
-from ..kahadb.index_keeper import keep_copies_of_index
+from ..kahadb.index_keeper import keep_copies_of_store_indexes
 from ..kahadb.rebuild_risk import RebuildRefusedError
 from ..kahadb.store_repair import repair_killed_broker_stores
 from ..process.denied_access import describe_denied_path_access
@@ -195,7 +195,7 @@ def _start_index_keeper(directory: str, pid: int) -> int:
     if os.fork():
         return 0
     os.setsid()
-    keep_copies_of_index(directory, pid, print_to_unit_log)
+    keep_copies_of_store_indexes(directory, pid, print_to_unit_log)
     os._exit(0)
 
 

@@ -190,7 +190,7 @@ class SharedStore:
         for directory in (self._ended, self._claims, fence, self.directory):
             disk.sync_directory(directory)
 
-    def block_unguarded_brokers(self) -> bool:
+    def try_to_block_unguarded_brokers(self) -> bool:
         """Prevent brokers that run without a guard (a protecting parent process) from opening the shared store.
 
         A guard starts a broker and fences its store. Replaces their lock file by a directory; returns False if such a

@@ -215,7 +215,7 @@ def inspect_store_journal(store_directory: str) -> StoreInspection:
     # The index first: a broker writes a record to the journal before the index refers to it.
     reading = read_journal_positions_in_index(store_directory)
     scan, tail = _Scan(), JournalEnd()
-    for command in journal.read_journal_commands(store_directory, tail, verify=True):
+    for command in journal.read_journal_commands_and_set_tail(store_directory, tail, verify=True):
         scan.note(command, tail.file)
     with open_directory(store_directory) as opened:
         numbered = journal.data_file_numbers_and_names(opened)

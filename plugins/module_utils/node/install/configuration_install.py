@@ -285,7 +285,7 @@ def _apply_at_runtime(
     runtime_configuration.trigger_configuration_reload(layout, version)
     log_end = runtime_configuration.log_end_position(layout)
     _switch_to_version(layout, version, previous, reasons, live=True)
-    if not runtime_configuration.wait_for_live_change_outcome(log_end, live_change):
+    if not runtime_configuration.wait_until_live_change_applied(log_end, live_change):
         return False
     pending_restart.remove_pending_restart(layout)
     return True

@@ -190,24 +190,24 @@ def log_end_position(layout: ConfigurationPaths) -> LogEndPosition:
     return LogEndPosition(path, status.st_ino, status.st_size)
 
 
-def wait_for_live_change_outcome(since: LogEndPosition, live_change: LiveChange) -> bool:
+def wait_until_live_change_applied(since: LogEndPosition, live_change: LiveChange) -> bool:
     """Wait until a broker's log reports the result of a live change, and return whether the change was applied.
 
     Returns False if the change failed, or was not reported within 30 s after the broker's next check of the file.
     """
     deadline = time.monotonic() + live_change.period + _TIMEOUT
     while time.monotonic() < deadline:
-        change_outcome = logged_outcome_of_live_change(_read_log_since(since), live_change)
+        change_outcome = has_live_change_succeeded(_read_log_since(since), live_change)
         if change_outcome is False:
             return False
         if change_outcome:
             time.sleep(_SETTLING_SECONDS)
-            return logged_outcome_of_live_change(_read_log_since(since), live_change) is True
+            return has_live_change_succeeded(_read_log_since(since), live_change) is True
         time.sleep(_POLL_SECONDS)
     return False
 
 
-def logged_outcome_of_live_change(log_lines: Iterable[str], live_change: LiveChange) -> bool | None:
+def has_live_change_succeeded(log_lines: Iterable[str], live_change: LiveChange) -> bool | None:
     """Return whether a configuration change succeeded, from lines of a broker's log; None if they report no result.
 
     True means that the change was applied, False that it failed. Only records of the plugin count, and no records of

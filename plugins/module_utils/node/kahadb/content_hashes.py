@@ -181,7 +181,7 @@ def compute_message_and_subscription_hashes(store: str) -> dict[str, Any]:
     # The index first: a broker writes a record to the journal before the index refers to it.
     reading = read_journal_positions_in_index(store)
     tail, contents = journal.JournalEnd(), StoreContentHashes()
-    contents.apply_records(journal.read_journal_commands(store, tail))
+    contents.apply_records(journal.read_journal_commands_and_set_tail(store, tail))
     items = contents.remaining_message_and_subscription_keys()
     files = journal.data_file_numbers_and_sizes(store)
     ends = {number: tail.ends.get(number, size) for number, size in files}

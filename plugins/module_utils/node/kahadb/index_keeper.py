@@ -133,7 +133,7 @@ class IndexKeeper:
         self._removed_at = {name: self._removed_at.get(name, flushes) for name in removed}
 
 
-def keep_copies_of_index(root: str, pid: int, report: Callable[[str], None]) -> None:
+def keep_copies_of_store_indexes(root: str, pid: int, report: Callable[[str], None]) -> None:
     """Keep copies of the index of each kahaDB store of a running broker, until the broker ends.
 
     The stores are in the directory ``root``; the broker is the process ``pid``. Stores whose index the broker does not

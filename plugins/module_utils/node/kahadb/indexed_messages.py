@@ -113,7 +113,7 @@ def _read_positions(path: str) -> IndexedJournalPositions:
         try:
             trees = MessageTrees(pages)
             key = trees.key_format
-            for destination, tree in trees.walk_destinations():
+            for destination, tree in trees.walk_destinations_and_message_trees():
                 for (file, offset), _unused in pages.walk_btree(
                     tree, lambda content, at: (key.unpack_from(content, at)[:2], at + key.size), _skip_number
                 ):
@@ -140,7 +140,7 @@ class MessageTrees:
         self.key_format = _LONG_KEY if self._version >= _FIRST_VERSION_WITH_SIZES else _SHORT_KEY
         self.root_positions = tuple(filter(None, journal_positions_in_root(page)))
 
-    def walk_destinations(self) -> Iterator[tuple[str, int]]:
+    def walk_destinations_and_message_trees(self) -> Iterator[tuple[str, int]]:
         """Yield the name (``0:orders``) of each destination in a kahaDB index and its message B-tree's page number."""
         return self._pages.walk_btree(self._root, read_text_key, self._read_tree_and_next_offset)
 

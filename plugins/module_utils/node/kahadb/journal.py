@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from ..errors import NodeError
 from ..files.untrusted_paths import Directory, open_directory, open_file
 from ..protocols import read_varint_and_next_offset
-from .protocol_buffers import field_bytes_within_size_limit, field_offsets
+from .protocol_buffers import field_bytes_within_size_limit, field_numbers_and_offsets
 
 MAX_FILE = 4 << 30
 """Maximum bytes of a data file: a broker counts them in 31 bits, so it writes no larger file."""
@@ -218,7 +218,9 @@ def data_file_numbers_and_sizes(store: str) -> list[list[int]]:
     return file_sizes
 
 
-def read_journal_commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iterator[JournalCommand]:
+def read_journal_commands_and_set_tail(
+    store: str, tail: JournalEnd, *, verify: bool = False
+) -> Iterator[JournalCommand]:
     """Read the commands (records) in the journal of a kahaDB store, and yield each of them.
 
     Unreadable ones are left out. ``tail`` is set to the position after the last one. Yields nothing without a store.
@@ -411,9 +413,11 @@ def _parse_command(data: mmap.mmap, at: int, end: int) -> JournalCommand:
     if kind in _KINDS_WITHOUT_MESSAGE:
         return JournalCommand(kind, span=span)
     transaction, destination, message, subscription, info = _FIELD_NUMBERS[kind]
-    field_spans = {field: (start, stop) for field, start, stop in field_offsets(data, at, at + size)}
+    field_spans = {field: (start, stop) for field, start, stop in field_numbers_and_offsets(data, at, at + size)}
     if kind == UPDATE:  # contains the updated record of the message
-        field_spans = {field: (start, stop) for field, start, stop in field_offsets(data, *field_spans.get(1, (0, 0)))}
+        field_spans = {
+            field: (start, stop) for field, start, stop in field_numbers_and_offsets(data, *field_spans.get(1, (0, 0)))
+        }
     name, xa = _parse_transaction(data, *field_spans[transaction]) if transaction in field_spans else (b"", False)
     return JournalCommand(
         kind,
@@ -446,7 +450,7 @@ _CONTENT_FIELD = 4
 
 def _parse_destination(data: mmap.mmap, at: int, end: int) -> str:
     kind, name = 0, ""
-    for field, start, stop in field_offsets(data, at, end):
+    for field, start, stop in field_numbers_and_offsets(data, at, end):
         if field == 1:
             kind = read_varint_and_next_offset(data, start)[0]
         elif field == 2:
@@ -455,7 +459,7 @@ def _parse_destination(data: mmap.mmap, at: int, end: int) -> str:
 
 
 def _parse_transaction(data: mmap.mmap, at: int, end: int) -> tuple[bytes, bool]:
-    for field, start, stop in field_offsets(data, at, end):
+    for field, start, stop in field_numbers_and_offsets(data, at, end):
         if field in (1, 2):
             return field_bytes_within_size_limit(data, start, stop), field == 2
     return b"?", False

@@ -54,7 +54,7 @@ def describe_missing_journal_end(store: str, max_seconds: float = MAX_SECONDS) -
     must not prevent a start, is described, too.
     """
     try:
-        check = check_journal_end(store, max_seconds)
+        check = check_journal_end_against_index(store, max_seconds)
     except FileNotFoundError:
         return ""
     except IndexPageError as error:
@@ -97,7 +97,7 @@ def describe_missing_journal_end(store: str, max_seconds: float = MAX_SECONDS) -
     )
 
 
-def check_journal_end(store: str, max_seconds: float = MAX_SECONDS) -> JournalEndCheck:
+def check_journal_end_against_index(store: str, max_seconds: float = MAX_SECONDS) -> JournalEndCheck:
     """Check that a kahaDB journal contains the last records to which its index refers; return those that are missing.
 
     A missing data file between others does not count, because a broker up to 5.13 removes a file before it writes the
@@ -123,7 +123,7 @@ def check_journal_end(store: str, max_seconds: float = MAX_SECONDS) -> JournalEn
 def _check_positions(pages: PageFile, records: _JournalRecords, check: JournalEndCheck, deadline: float) -> None:
     trees = MessageTrees(pages)
     missing = [position for position in trees.root_positions if not records.may_contain(position)]
-    for destination, tree in trees.walk_destinations():
+    for destination, tree in trees.walk_destinations_and_message_trees():
         positions = pages.walk_position_keys_backwards(tree, trees.key_format)
         position = next(positions, None)
         number = 0

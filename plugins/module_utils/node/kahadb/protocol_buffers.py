@@ -24,7 +24,7 @@ def field_bytes_within_size_limit(data: mmap.mmap, start: int, end: int) -> byte
     return bytes(data[start:end])
 
 
-def field_offsets(data: mmap.mmap, at: int, end: int) -> Iterator[tuple[int, int, int]]:
+def field_numbers_and_offsets(data: mmap.mmap, at: int, end: int) -> Iterator[tuple[int, int, int]]:
     """Yield the number and the offsets (start, end) of each field of a protocol buffer.
 
     Raises ValueError, IndexError.

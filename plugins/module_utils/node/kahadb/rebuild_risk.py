@@ -47,7 +47,7 @@ def find_rebuild_risk(store: str, index_stores: Iterable[str] = ()) -> RebuildRi
         return NO_RISK
     simulation = RecoverySimulation()
     try:
-        for command in journal.read_journal_commands(store, journal.JournalEnd()):
+        for command in journal.read_journal_commands_and_set_tail(store, journal.JournalEnd()):
             simulation.apply_record(command)
         lost: dict[tuple[str, str], int | None] = dict(
             simulation.max_lost_messages_by_subscription(known, is_complete=is_complete, reads_records=reads_records)

@@ -55,7 +55,7 @@ def count_remaining_messages(directory: str, known: Iterable[tuple[str, str]] | 
         ) from None
     recovery, tail = RecoverySimulation(), journal.JournalEnd()
     try:
-        for command in journal.read_journal_commands(directory, tail):
+        for command in journal.read_journal_commands_and_set_tail(directory, tail):
             recovery.apply_record(command)
         files = journal.data_file_numbers_and_sizes(directory)
     except OSError as error:

@@ -247,7 +247,9 @@ def unpack_chunk(data: str) -> bytes:
         ) from None
 
 
-def append_chunk(store: str, files: Manifest, name: str, offset: int, data: str, user: str | None = None) -> int:
+def append_compressed_chunk(
+    store: str, files: Manifest, name: str, offset: int, data: str, user: str | None = None
+) -> int:
     """Append a compressed chunk to a file of the staged copy that is going to replace a kahaDB store.
 
     Returns the file's new length. After the last chunk the SHA-256 of the file is checked.
@@ -286,10 +288,10 @@ def replace_store_by_copy(store: str, files: Manifest, source: str, user: str | 
     resync_plans.write_store_replacement_plan(
         StoreReplacementPlan(location.store, staging, backup, before, source), location.owner
     )
-    return finish_interrupted_store_replacement(store, user)
+    return finish_replacement_and_return_backup(store, user)
 
 
-def finish_interrupted_store_replacement(store: str, user: str | None = None) -> str:
+def finish_replacement_and_return_backup(store: str, user: str | None = None) -> str:
     """Finish the interrupted replacement of a kahaDB store by the copy of the other node's store.
 
     Returns the path of the old store's backup. Follows the plan in the store. Returns "" if there is no plan, or was no

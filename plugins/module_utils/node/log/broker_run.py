@@ -96,7 +96,7 @@ class BrokerRun:
         return tuple(link for link, is_one_way in self._is_one_way_by_link.items() if is_one_way)
 
     @property
-    def established_bridges(self) -> tuple[EstablishedBridge, ...]:
+    def currently_established_bridges(self) -> tuple[EstablishedBridge, ...]:
         """The established network bridges of a broker.
 
         The oldest is first. They have not stopped since.

@@ -84,7 +84,7 @@ OTHER_FIRST_LETTERS = "{[12"
 """The letters with which such a record can begin."""
 
 
-class LogLineRewriter:
+class DefaultLogLayoutConverter:
     """A rewriter of the lines of a log from other layouts to the default layout.
 
     It needs the lines in the order of the log. Times with a zone become times of ``zone``, None for that of this

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from .log_layouts import START, LogLineRewriter
+from .log_layouts import START, DefaultLogLayoutConverter
 
 CONSOLE_START = r"(?:TRACE|DEBUG| INFO| WARN|ERROR|FATAL) \| "
 """The regular expression of a record's beginning in the console's layout."""
@@ -125,7 +125,7 @@ class IncrementalLogParser:
         self._line_number = 0
         self._first_line_number = 0
         self._lines: list[str] = []
-        self._rewriter = LogLineRewriter()
+        self._rewriter = DefaultLogLayoutConverter()
 
     def feed(self, text: str) -> list[Record]:
         """Parse the next piece of a broker's log, and return the log records that it completes.

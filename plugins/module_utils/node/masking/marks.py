@@ -34,7 +34,7 @@ def is_secret_free_value(value: str) -> bool:
     return _REFERENCE.fullmatch(value.strip()) is not None
 
 
-def end_of_value_without_secret(text: str, value_start: int, search_end: int) -> int:
+def end_of_value_if_secret_free(text: str, value_start: int, search_end: int) -> int:
     """Return the end offset of the value that begins at ``value_start`` in a text if it contains no secret; else -1.
 
     Examples are ``${variable}``, a mark, a boolean and null.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from .known import KnownSecrets
-from .marks import end_of_value_without_secret, logger_and_thread_start
+from .marks import end_of_value_if_secret_free, logger_and_thread_start
 from .names import is_english_word, is_secret_name, looks_like_generated_password, secret_word_positions
 
 _NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-$"
@@ -283,7 +283,7 @@ class _SecretValueReader:
         end = self._known.find_end_of_word_like_secret(text, at, limit)
         if end >= 0:
             return at, end
-        end = end_of_value_without_secret(text, at, limit)
+        end = end_of_value_if_secret_free(text, at, limit)
         if end >= 0 or at >= limit:
             return max(at, end), max(at, end)
         opening = _OPENING.match(text, at, limit)

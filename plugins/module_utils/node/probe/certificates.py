@@ -47,7 +47,8 @@ def fetch_connector_certificate_expiry_times(
                 with connection.exchange:
                     certificate_rows.append(
                         _certificate_row(
-                            f"connector {listener.name}", certificate_expiry_time(connection.peer_certificate())
+                            f"connector {listener.name}",
+                            certificate_expiry_epoch_seconds(connection.peer_certificate()),
                         )
                     )
             except (OSError, ValueError) as error:
@@ -64,7 +65,7 @@ def first_expiring_certificate(path: str, *, is_authority_bundle: bool = False) 
     """
     try:
         texts = list(_pem_texts(_read_certificate_file(path)))
-        ends = [certificate_expiry_time(ssl.PEM_cert_to_DER_cert(text.decode("ascii"))) for text in texts]
+        ends = [certificate_expiry_epoch_seconds(ssl.PEM_cert_to_DER_cert(text.decode("ascii"))) for text in texts]
         if is_authority_bundle:
             now = time.time()
             ends = [end for end in ends if end > now] or ends
@@ -99,7 +100,7 @@ def _certificate_row(name: str, ends: float | None, error: str = "") -> dict[str
     return {"name": name, "ends": ends, "error": escape_unprintable(error)}
 
 
-def certificate_expiry_time(der: bytes) -> float:
+def certificate_expiry_epoch_seconds(der: bytes) -> float:
     """Return the expiry time of a DER certificate, in seconds since the epoch.
 
     Raises ValueError for other data.

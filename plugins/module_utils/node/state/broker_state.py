@@ -47,7 +47,7 @@ _START_ATTEMPT_SECONDS = 60
 
 
 @dataclass(frozen=True)
-class EvidenceWithSources:
+class StateEvidenceWithSourceData:
     """The evidence of a broker's state, and the sources from which the evidence was gathered, such as log records.
 
     ``deployed`` is the configuration that the process was started with, ``records`` are those of that process.
@@ -75,7 +75,7 @@ def gather_broker_state(base: str, unit: str | None, wait: float = 0, wanted: tu
 
 def gather_state_and_sources(
     base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = (), pids: Collection[int] | None = None
-) -> tuple[dict[str, Any], EvidenceWithSources]:
+) -> tuple[dict[str, Any], StateEvidenceWithSourceData]:
     """Gather the state of a broker (such as active or standby), and the sources of its evidence, such as log records.
 
     The state is the result of ``gather_broker_state``. ``pids`` are the processes to search, by default all.
@@ -136,7 +136,7 @@ def _is_start_hopeless(first_result: Mapping[str, Any], current_result: Mapping[
 
 def _gather_once(
     layout: ConfigurationPaths, unit: str | None, recent: float, pids: Collection[int] | None
-) -> tuple[dict[str, Any], Callable[[], dict[str, Any]], EvidenceWithSources]:
+) -> tuple[dict[str, Any], Callable[[], dict[str, Any]], StateEvidenceWithSourceData]:
     """Return the broker's current state, a function that gathers the rest of the result, which takes longer, and the
     sources of both.
     """
@@ -197,7 +197,7 @@ def _gather_once(
             "taken_ports": taken_ports(ports, process, unit, layout.base),
         }
 
-    return result, gather_rest, EvidenceWithSources(evidence, deployed, records, watchdog)
+    return result, gather_rest, StateEvidenceWithSourceData(evidence, deployed, records, watchdog)
 
 
 def _read_deployed_settings(layout: ConfigurationPaths, name: str | None) -> DeployedBrokerSettings:

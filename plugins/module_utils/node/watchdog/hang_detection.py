@@ -62,7 +62,7 @@ class HangDiagnosis:
     patience: float = 0.0
 
 
-def classify_sample(sample: WatchdogSample) -> HangDiagnosis:
+def hang_diagnosis_of_sample(sample: WatchdogSample) -> HangDiagnosis:
     """Classify a watchdog's sample of a broker, and return the diagnosis: fine, idle, odd or hung, with the reason.
 
     Idle means that there is nothing to watch, odd that a warning is due. Secrets in the reason are masked, because all

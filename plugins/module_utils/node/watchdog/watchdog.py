@@ -127,7 +127,11 @@ class Watchdog:
         The watchdog acts only if the state of the broker was wrong for long enough.
         """
         sample = self._take_sample()
-        diagnosis, process, now = hang_detection.classify_sample(sample), sample.evidence.process, seconds_since_boot()
+        diagnosis, process, now = (
+            hang_detection.hang_diagnosis_of_sample(sample),
+            sample.evidence.process,
+            seconds_since_boot(),
+        )
         before = self._streak
         self._streak = before.streak_after_diagnosis(diagnosis, process, now)
         notify_systemd(f"STATUS={diagnosis.text}", "WATCHDOG=1")
@@ -225,7 +229,7 @@ class Watchdog:
         # Recorded before the kill, because the watchdog may stop together with its broker.
         write_kill_times(self._kills_path, [*kills, now])
         self._kill_count += 1
-        if kill_with_thread_dump(process):
+        if try_kill_with_thread_dump(process):
             _print_log_line(_WARNING, f"the watchdog killed the hung broker, process {process.pid}")
         else:
             _print_log_line(
@@ -316,7 +320,7 @@ class _StoreRisks:
             self._count = sum(record.count_of_subscriptions_with_possible_loss for record in records)
 
 
-def kill_with_thread_dump(process: Process) -> bool:
+def try_kill_with_thread_dump(process: Process) -> bool:
     """Make a JVM print a thread dump, then kill it.
 
     Returns whether it ended within 30 s. Never kills another process that got its pid.

@@ -56,17 +56,21 @@ class WatchdogPaths:
         return os.path.join(self.units, self.name)
 
 
-def install_or_remove_watchdog(place: WatchdogPaths, python: str, unit: str | None) -> list[str]:
+def install_and_start_or_remove_watchdog(place: WatchdogPaths, python: str, unit: str | None) -> list[str]:
     """Install and start a broker's watchdog with the unit file ``unit``, or remove the watchdog if it is None.
 
     Returns what was done, one line each. ``python`` is the interpreter that runs the program.
 
     Raises NodeError, OSError.
     """
-    return install_and_start_watchdog(place, watchdog_program_content(python), unit) if unit else remove_watchdog(place)
+    return (
+        set_up_watchdog_and_describe_changes(place, watchdog_program_content(python), unit)
+        if unit
+        else remove_watchdog_and_describe_changes(place)
+    )
 
 
-def install_and_start_watchdog(place: WatchdogPaths, program: bytes, unit: str) -> list[str]:
+def set_up_watchdog_and_describe_changes(place: WatchdogPaths, program: bytes, unit: str) -> list[str]:
     """Install, enable and start a broker's watchdog, a systemd service, on this host.
 
     Returns what was done, one line each. Copies its unit. Raises NodeError, OSError.
@@ -108,7 +112,7 @@ def _run(place: WatchdogPaths, *, new: bool) -> list[str]:
     return done
 
 
-def remove_watchdog(place: WatchdogPaths) -> list[str]:
+def remove_watchdog_and_describe_changes(place: WatchdogPaths) -> list[str]:
     """Remove a broker's watchdog, a systemd service, from this host.
 
     It is stopped first. Returns what was done, one line each. Removes its program and unit file.

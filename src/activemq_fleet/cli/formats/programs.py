@@ -20,7 +20,7 @@ from activemq_fleet.cli.formats.report import (
     finding_subject,
     reported_hosts,
 )
-from activemq_fleet.cli.help_pages import strip_markdown_links_and_pictures
+from activemq_fleet.cli.help_pages import replace_page_links_and_remove_pictures
 from activemq_fleet.documentation_links import (
     replace_paths_by_addresses_or_commands,
     rule_address,
@@ -90,7 +90,7 @@ def _sarif_rule(name: str) -> dict[str, Any]:
     """Return a rule's SARIF description; it has a ``helpUri`` once the documentation is published."""
     rule = lint_and_inventory_rules_by_id()[name]
     title, reason, fix = (
-        replace_paths_by_addresses_or_commands(strip_markdown_links_and_pictures(text))
+        replace_paths_by_addresses_or_commands(replace_page_links_and_remove_pictures(text))
         for text in (rule.title, rule.why, rule.fix)
     )
     address = rule_address(name)

@@ -145,7 +145,7 @@ class Permission:
 Discovery = Literal["masterslave", "failover", "static", "multicast"]
 
 
-def discovery_method_of(settings: HostSettings, release: Release) -> Discovery:
+def bridge_discovery_method_of_broker(settings: HostSettings, release: Release) -> Discovery:
     """Return the method by which a broker's bridges discover other brokers.
 
     It is ``activemq_discovery``, or a default by profile and release.
@@ -246,7 +246,7 @@ class Broker:
     @property
     def bridge_discovery_method(self) -> Discovery:
         """The method by which the broker's bridges discover other brokers, such as ``multicast``."""
-        return discovery_method_of(self.settings, self.release)
+        return bridge_discovery_method_of_broker(self.settings, self.release)
 
     @property
     def group_multicast_uri(self) -> str:
