@@ -56,7 +56,9 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.fence.guard_in
     guard_program_path,
     install_or_remove_guard,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.program_archive import program_interpreter
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.program_archive import (
+    guard_and_watchdog_interpreter,
+)
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 
@@ -67,7 +69,7 @@ def _install_or_remove_guard(parameters: dict[str, Any], check: bool) -> dict[st
     """
     path = guard_program_path(parameters["directory"], parameters["instance"])
     is_required = parameters["state"] == "present"
-    changed = install_or_remove_guard(path, program_interpreter(), is_required=is_required, check=check)
+    changed = install_or_remove_guard(path, guard_and_watchdog_interpreter(), is_required=is_required, check=check)
     return {"changed": changed, "path": path}
 
 

@@ -315,7 +315,9 @@ boot:
 
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.program_archive import program_interpreter
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.program_archive import (
+    guard_and_watchdog_interpreter,
+)
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 from ansible_collections.activemq.fleet.plugins.module_utils.node.service_installation import pending_service_changes
 from ansible_collections.activemq.fleet.plugins.module_utils.node.state.machine import ARGUMENTS, gather_machine_facts
@@ -326,7 +328,7 @@ def _inspect_machine(parameters: dict[str, Any], _check: bool) -> dict[str, Any]
     service = parameters["service"]
     return {
         **gather_machine_facts(parameters),
-        "service_changes": pending_service_changes(service, program_interpreter()) if service else [],
+        "service_changes": pending_service_changes(service, guard_and_watchdog_interpreter()) if service else [],
     }
 
 

@@ -54,7 +54,9 @@ version:
 
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.program_archive import program_interpreter
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.program_archive import (
+    guard_and_watchdog_interpreter,
+)
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 from ansible_collections.activemq.fleet.plugins.module_utils.node.service_installation import (
     restore_configuration_and_service,
@@ -65,7 +67,7 @@ def _restore(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
     """Restore the version and the service of a broker, and return the module's result."""
     version = parameters["version"]
     restored = restore_configuration_and_service(
-        parameters["base"], parameters["instance"], version, python=program_interpreter()
+        parameters["base"], parameters["instance"], version, python=guard_and_watchdog_interpreter()
     )
     return {**restored, "version": version}
 

@@ -65,7 +65,9 @@ done:
 
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.program_archive import program_interpreter
+from ansible_collections.activemq.fleet.plugins.module_utils.node.install.program_archive import (
+    guard_and_watchdog_interpreter,
+)
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog.watchdog_installation import (
     WatchdogPaths,
@@ -77,7 +79,7 @@ def _install_or_remove_watchdog(parameters: dict[str, Any], check: bool) -> dict
     """Install or remove a broker's watchdog, and return the module's result."""
     paths = WatchdogPaths(parameters["instance"], parameters["directory"], parameters["units"], check)
     unit = parameters["unit"] if parameters["state"] == "present" else None
-    done = install_and_start_or_remove_watchdog(paths, program_interpreter(), unit)
+    done = install_and_start_or_remove_watchdog(paths, guard_and_watchdog_interpreter(), unit)
     return {"changed": bool(done), "done": done}
 
 

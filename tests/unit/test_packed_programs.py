@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.node.fence import guard_installation
-from activemq_fleet.node.install.program_archive import program_interpreter
+from activemq_fleet.node.install.program_archive import guard_and_watchdog_interpreter
 from activemq_fleet.node.watchdog import watchdog_installation
 
 NODE = Path(__file__).resolve().parents[2] / "plugins/module_utils/node"
@@ -40,17 +40,19 @@ def test_program_has_system_interpreter_where_it_is_same(tmp_path: Path) -> None
     (tmp_path / "python3").symlink_to("python3.11")
     (tmp_path / "venv-python").symlink_to("python3.11")
     system = str(tmp_path / "python3")
-    chosen = {name: program_interpreter(str(tmp_path / name), system) for name in ("python3.11", "venv-python")}
+    chosen = {
+        name: guard_and_watchdog_interpreter(str(tmp_path / name), system) for name in ("python3.11", "venv-python")
+    }
     assert chosen == {"python3.11": system, "venv-python": system}
     other = str(tmp_path / "python3.12")
-    assert program_interpreter(other, system) == other
-    assert program_interpreter(other, str(tmp_path / "missing")) == other
+    assert guard_and_watchdog_interpreter(other, system) == other
+    assert guard_and_watchdog_interpreter(other, str(tmp_path / "missing")) == other
 
 
 @pytest.mark.parametrize("module", ["guard", "watchdog", "machine_info", "rollback"])
 def test_modules_that_install_or_compare_programs_choose_their_interpreter(module: str) -> None:
     source = (NODE.parents[1] / "modules" / f"{module}.py").read_text()
-    assert "program_interpreter()" in source
+    assert "guard_and_watchdog_interpreter()" in source
     assert "sys.executable" not in source
 
 

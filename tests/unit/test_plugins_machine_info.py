@@ -171,10 +171,10 @@ def test_account_facts_name_ids_processes_and_other_holders() -> None:
 
 
 def test_only_data_directory_that_contains_file_has_owner(tmp_path: Path) -> None:
-    assert machine.data_owner(str(tmp_path)) == {"data_uid": None, "data_account": None}
+    assert machine.data_directory_owner(str(tmp_path)) == {"data_uid": None, "data_account": None}
     for name in ("lost+found", "kahadb"):
         (tmp_path / "data" / name).mkdir(parents=True)
-    assert machine.data_owner(str(tmp_path)) == {"data_uid": None, "data_account": None}
+    assert machine.data_directory_owner(str(tmp_path)) == {"data_uid": None, "data_account": None}
     (tmp_path / "data" / "kahadb" / "db-1.log").touch()
     account = pwd.getpwuid(os.getuid())
-    assert machine.data_owner(str(tmp_path)) == {"data_uid": account.pw_uid, "data_account": account.pw_name}
+    assert machine.data_directory_owner(str(tmp_path)) == {"data_uid": account.pw_uid, "data_account": account.pw_name}

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.node.process.proc import Process, read_process
-from activemq_fleet.node.process.taken_ports import brokers_to_replace, taken_ports
+from activemq_fleet.node.process.taken_ports import running_brokers_to_replace, taken_ports
 
 BASE = "-Dactivemq.base="
 # The port is below those that Linux assigns automatically (32768 and above), so that no other test gets it on
@@ -134,11 +134,11 @@ def test_running_broker_of_unit_or_home_with_other_base_is_replaced(
     (tmp_path / "link").symlink_to(home)
     directory = os.path.relpath(home, os.getcwd()) if path.startswith("..") else f"{root}/{path}"
     with listening_process("127.0.0.1", f"{BASE}{directory}", command) as (process, _port):
-        brokers = brokers_to_replace(f"{root}/activemq", str(home), [process.pid])
+        brokers = running_brokers_to_replace(f"{root}/activemq", str(home), [process.pid])
     expected = {"pid": process.pid, "base": f"{root}/{'home' if path.startswith('..') else path}"}
     assert brokers == ([{**expected, "service": expected_service}] if expected_service else [])
 
 
 def test_process_without_open_files_of_home_is_not_replaced(tmp_path: Path) -> None:
     with listening_process("127.0.0.1", f"{BASE}{tmp_path}", "start"):
-        assert brokers_to_replace("/base/activemq", str(tmp_path), []) == []
+        assert running_brokers_to_replace("/base/activemq", str(tmp_path), []) == []

@@ -193,10 +193,11 @@ class AgentMqttConnection:
         if self.alarm is not None:
             return
         self.alarm = (
-            f"the broker {self.broker} sends messages on the topic {topic[:200]!r}, which no topic filter of the key "
-            f"topics in agent.conf matches. A durable subscription of the client id {self._client_id} to an earlier "
-            "filter still exists, and its messages fill the broker's store: add the filter to topics again, or stop "
-            "the agent, delete this subscription on the broker, and start the agent"
+            f"the broker {self.broker} sends messages on the topic {topic[:200]!r}, which matches no topic filter in "
+            f"the setting `topics` of agent.conf. A durable subscription of the client id {self._client_id} to an "
+            "earlier filter still exists, and its messages fill the broker's store: add the earlier filter to `topics` "
+            "again, and restart the agent. Or stop the agent, delete this subscription in the web console of the "
+            "broker (Subscribers), and start the agent"
         )
         self._log.error(
             "the broker keeps messages of a topic filter that is no longer configured, until you follow the field "

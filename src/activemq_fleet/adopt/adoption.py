@@ -32,7 +32,7 @@ from activemq_fleet.adopt.host_addresses import (
     propose_addresses_used_by_other_brokers,
     propose_preferred_master_per_pair,
 )
-from activemq_fleet.adopt.inventory_writer import inventory_files, secret_labels_in
+from activemq_fleet.adopt.inventory_writer import inventory_files, labels_of_referenced_secrets
 from activemq_fleet.adopt.leftovers import propose_attributes_and_fragments
 from activemq_fleet.adopt.network_variables import propose_network
 from activemq_fleet.adopt.placeholders import PLACEHOLDER
@@ -198,7 +198,7 @@ def adopt_documents(
     fleet = proposal.build_proposed_fleet()
     differences = tuple(_differences_of_documents(proposal, fleet))
     _note_undefined_placeholders(proposal, fleet)
-    labels = secret_labels_in([*proposal.variables.values(), *proposal.agents.values()])
+    labels = labels_of_referenced_secrets([*proposal.variables.values(), *proposal.agents.values()])
     _note_default_passwords(proposal)
     _note_missing_settings(proposal)
     return AdoptedInventory(
@@ -218,7 +218,9 @@ def adopt_documents(
 def _note_default_passwords(proposal: ProposedVariablesByHost) -> None:
     """Add a note about accounts whose password is a default of ActiveMQ, which no command accepts."""
     for label, account in proposal.secrets.accounts_with_default_password.items():
-        hosts = [host for host, variables in proposal.variables.items() if label in secret_labels_in(variables)]
+        hosts = [
+            host for host, variables in proposal.variables.items() if label in labels_of_referenced_secrets(variables)
+        ]
         if hosts:
             proposal.add_note(
                 hosts,

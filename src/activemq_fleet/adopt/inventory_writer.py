@@ -61,7 +61,7 @@ def inventory_files(proposal: ProposedVariablesByHost, fleet: Fleet) -> dict[str
     notes = {"group_vars/all.yml": _notes_comment(proposal) + _unknown_values_comment(proposal)}
     files = {path: origin + notes.get(path, "") + _variables_yaml(variables) for path, variables in levels.items()}
     files["hosts.yml"] = _hosts_yaml(proposal, inline)
-    if secret_labels_in(levels):
+    if labels_of_referenced_secrets(levels):
         files["group_vars/all.yml"] += _SECRETS
     files[_GITIGNORE] = f"{MARK}: git ignores the passwords.\n.secrets/\n"
     contents = {path: text.encode() for path, text in files.items()}
@@ -121,14 +121,14 @@ def _files_digest(files: Mapping[str, bytes]) -> str:
 _VARIABLE_POSITIONS = {name: position for position, name in enumerate(HostSettings.model_fields)}
 
 
-def secret_labels_in(value: Any) -> set[str]:
+def labels_of_referenced_secrets(value: Any) -> set[str]:
     """Return the labels of all secrets that a value refers to, at any depth."""
     if isinstance(value, SecretFileReference):
         return {value.label}
     if isinstance(value, TextWithSecretLabels):
         return value.labels_of_secrets_in_text
     items: Iterable[Any] = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return set().union(*(secret_labels_in(item) for item in items))
+    return set().union(*(labels_of_referenced_secrets(item) for item in items))
 
 
 def _replace_names_by_templates(variables: Mapping[str, Variables], fleet: Fleet) -> dict[str, Variables]:

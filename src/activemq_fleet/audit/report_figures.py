@@ -334,7 +334,7 @@ class BridgeFigures:
         self.counts.update(map(_bridge_state, bridges))
         self.links.add_items_keeping_smallest_keys(*_link_summaries(bridges))
 
-    def merge_bridge_figures(self, other: BridgeFigures) -> None:
+    def add_bridge_figures(self, other: BridgeFigures) -> None:
         """Add the figures about the network bridges of a pair to these figures."""
         self.counts += other.counts
         self.links.merge_items_with_smallest_keys(other.links)

@@ -82,7 +82,7 @@ class ComparedHost(NamedTuple):
     drift: HostDriftCounts | None = None
 
 
-def planned_found_or_both_word(records: Sequence[FileRecord]) -> Side | None:
+def planned_collected_or_both_word(records: Sequence[FileRecord]) -> Side | None:
     """Return whether a host has planned files, collected files or both: ``planned``, ``found`` or ``both``; else None.
 
     ``records`` are those of the host's files.

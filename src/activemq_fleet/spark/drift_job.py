@@ -23,7 +23,7 @@ from activemq_fleet.drift.host_drift import (
     count_host_drift,
     drift_result,
     drift_rows_of_host,
-    planned_found_or_both_word,
+    planned_collected_or_both_word,
 )
 from activemq_fleet.spark.datasets import AtomicJobOutput, read_dataset
 from activemq_fleet.spark.input_directory import check_no_outside_links
@@ -154,7 +154,7 @@ def _compare_hosts(batches: Batches) -> Iterator[DatasetRows | ComparedHost]:
     """Yield the rows of each host, and the compared host; records are grouped by host."""
     for host, objects in groupby(unpickle_objects(batches), key=lambda keyed: keyed.key):
         records = [keyed.value for keyed in objects]
-        side = planned_found_or_both_word(records)
+        side = planned_collected_or_both_word(records)
         rows = list(drift_rows_of_host(records)) if side == "both" else []
         yield from (DatasetRows("drift", row) for row in rows)
         if side:

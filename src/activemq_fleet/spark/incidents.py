@@ -153,7 +153,7 @@ def find_and_write_incidents(
     for task_figures in figures:
         log_figures.incidents.merge_incident_figures(task_figures)
     for pair in pairs:
-        log_figures.bridges.merge_bridge_figures(pair.bridges)
+        log_figures.bridges.add_bridge_figures(pair.bridges)
         log_figures.unexplained.add_unexplained_figures(pair.unexplained)
     return log_figures
 

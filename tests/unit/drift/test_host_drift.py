@@ -8,7 +8,7 @@ import json
 import pytest
 
 from activemq_fleet.drift.file_records import FileRecord, collected_file_records, planned_file_record
-from activemq_fleet.drift.host_drift import Row, drift_rows_of_host, planned_found_or_both_word
+from activemq_fleet.drift.host_drift import Row, drift_rows_of_host, planned_collected_or_both_word
 
 PLANNED = planned_file_record("h", "conf/a.xml", "<a/>\n", None)
 COLLECTED = FileRecord("h", "", collected=True)
@@ -36,7 +36,7 @@ def drift_rows_by_path(*records: FileRecord) -> dict[str | None, Row]:
 def test_host_is_planned_found_or_both_according_to_its_file_records(
     records: tuple[FileRecord, ...], side: str | None
 ) -> None:
-    assert planned_found_or_both_word(records) == side
+    assert planned_collected_or_both_word(records) == side
 
 
 def test_planned_and_collected_records_of_same_file_are_combined() -> None:

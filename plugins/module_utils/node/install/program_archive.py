@@ -3,8 +3,8 @@
 """Packs a module and all its imports as one uncompressed program file that the host's Python runs (PEP 441).
 
 The program is built on the host from the module sources that Ansible copied there, so no source exists twice. It runs
-with the Python interpreter that Ansible uses on the host, by the name that ``program_interpreter`` chooses. Ansible
-copies the imports of the main module, and the program contains the same files: its modules import one another
+with the Python interpreter that Ansible uses on the host, by the name that ``guard_and_watchdog_interpreter`` chooses.
+Ansible copies the imports of the main module, and the program contains the same files: its modules import one another
 relatively.
 """
 
@@ -28,7 +28,7 @@ _ROOT = __name__.rpartition(".install.")[0]
 _FIXED_TIME = (2000, 1, 1, 0, 0, 0)
 
 
-def program_interpreter(executable: str = sys.executable, system_python: str = SYSTEM_PYTHON) -> str:
+def guard_and_watchdog_interpreter(executable: str = sys.executable, system_python: str = SYSTEM_PYTHON) -> str:
     """Return the path of the interpreter for the first line of programs that stay installed on this host.
 
     ``executable`` is the interpreter of this process. The result is ``system_python`` if that is the same interpreter.

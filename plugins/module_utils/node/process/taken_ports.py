@@ -68,7 +68,7 @@ def _is_socket_of_broker(
     return broker is not None and uid_of_process(broker.pid) == listening_socket.uid
 
 
-def brokers_to_replace(base: str, home: str, home_processes: Sequence[int]) -> list[dict[str, Any]]:
+def running_brokers_to_replace(base: str, home: str, home_processes: Sequence[int]) -> list[dict[str, Any]]:
     """Return the running brokers that the broker of the directory ``base`` replaces.
 
     They are the brokers of other directories in the systemd unit that is named after ``base``, and the broker that runs

@@ -26,7 +26,7 @@ from ..install.release_tree import releases_in_home
 from ..masking import mask_and_shorten
 from ..printable import escape_unprintable
 from ..process.proc import boot_id, find_broker_process, process_ids, uid_of_process
-from ..process.taken_ports import brokers_to_replace, taken_ports
+from ..process.taken_ports import running_brokers_to_replace, taken_ports
 from ..text_lines import split_lines
 from .broker_health import running_release
 from .host_names import unresolvable_host_names
@@ -131,7 +131,7 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
             parameters["base"],
         ),
         **account_ids_and_processes(parameters["user"], parameters["uid"], parameters["gid"]),
-        **data_owner(parameters["base"]),
+        **data_directory_owner(parameters["base"]),
         "base_exists": os.path.lexists(parameters["base"]),
         "missing_files": [path for path in parameters["files"] if not os.path.isfile(path)],
         "unresolved_names": unresolvable_host_names(parameters["names"]),
@@ -139,7 +139,7 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "home_exists": os.path.lexists(parameters["home"]),
         "home_releases": releases_in_home(parameters["home"]),
         "home_processes": home_processes,
-        "replaced_brokers": brokers_to_replace(parameters["base"], parameters["home"], home_processes),
+        "replaced_brokers": running_brokers_to_replace(parameters["base"], parameters["home"], home_processes),
         "interfaces": active_interfaces(),
         "cloud": cloud_provider(),
         "pair": _deployed_pair(parameters["base"]),
@@ -169,7 +169,7 @@ def account_ids_and_processes(user: str, wanted_uid: int | None, wanted_gid: int
     }
 
 
-def data_owner(base: str) -> dict[str, Any]:
+def data_directory_owner(base: str) -> dict[str, Any]:
     """Return a dict with the uid and the account name of the owner of a broker's data directory, BASE/data.
 
     Both are None if the directory contains no visible file, at any depth, as a new volume and a directory with mount
