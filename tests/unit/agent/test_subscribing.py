@@ -305,7 +305,7 @@ def test_alarm_is_raised_by_first_message_of_filter_that_is_not_configured(bench
         bench.deliver(mid, topic="former/E")
     bench.run_loop()
     alarm = bench.alarm
-    assert alarm.startswith("the broker b1:1883 sends messages on the topic 'former/E', which no topic filter of")
+    assert alarm.startswith("the broker b1:1883 sends messages on the topic 'former/E', which matches no topic filter")
     assert "the client id host-1" in alarm
     records = [fields for event, fields in bench.log.records if "no longer configured" in event]
     assert [fields["reason"] for fields in records] == [alarm]
