@@ -6,6 +6,7 @@ rule of the linter reports. The broker has the release that the rule names, and 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import time
@@ -159,7 +160,9 @@ class SandboxBroker:
         lab_paths = self._sandbox.lab_paths
         self._run = processes.launch_broker(lab_paths, self.name, self._command(), {}, self.data, "")
         # The pid identifies the process. During an exec, the command line with the mark of the lab is empty.
-        self._process = psutil.Process(self._run.pid)
+        self._process = None
+        with contextlib.suppress(psutil.NoSuchProcess):  # A JVM that refuses an option may have ended already.
+            self._process = psutil.Process(self._run.pid)
         self._tail = LogTail(self.data, self._run)
 
     def boot(self, timeout: float = 180.0, *, stays: float = _SETTLED) -> Outcome:
