@@ -180,7 +180,9 @@ def unsupported_network_ttl_findings(broker: Broker) -> Iterator[Finding]:
 
     The broker has a link for which ``activemq_links`` sets no TTL, so it uses the variable.
     """
-    yield from _unsupported_ttl_findings(broker, "activemq_network_ttl", broker.settings.network_ttl)
+    ttl = broker.settings.network_ttl
+    if _is_unsupported_ttl(broker, ttl):
+        yield _unsupported_ttl_finding(broker, "activemq_network_ttl", ttl)
 
 
 def unsupported_network_setting_findings(broker: Broker, links: Sequence[Link]) -> Iterator[Finding]:
@@ -191,9 +193,8 @@ def unsupported_network_setting_findings(broker: Broker, links: Sequence[Link]) 
     """
     settings, release = broker.settings, broker.release
     if links:
-        yield from _unsupported_link_attribute_findings(
-            broker, "activemq_network_attributes", settings.network_attributes
-        )
+        for name in _unsupported_link_attributes(broker, settings.network_attributes):
+            yield _unsupported_attribute_finding(broker, "activemq_network_attributes", name)
     # Without this discovery, a link with several addresses is planned as failover.
     if settings.discovery == "masterslave" and any(link.kind == "failover" for link in links):
         yield _unsupported_finding(
@@ -213,7 +214,7 @@ def unsupported_link_ttl_findings(
     """
     if _is_unsupported_ttl(broker, entry.ttl):
         name = _variable_of_link_key(broker, "ttl", entry, entry_host, entry_position)
-        yield from _unsupported_ttl_findings(broker, name, entry.ttl)
+        yield _unsupported_ttl_finding(broker, name, entry.ttl)
 
 
 def unsupported_link_attribute_findings(
@@ -223,9 +224,9 @@ def unsupported_link_attribute_findings(
 
     ``entry_host`` and ``entry_position``: where ``activemq_links`` has the entry, if not in the broker's own variables.
     """
-    if any(not broker.release.supports("networkConnector", name) for name, _ in entry.attributes):
+    for name in _unsupported_link_attributes(broker, entry.attributes):
         variable = _variable_of_link_key(broker, "attributes", entry, entry_host, entry_position)
-        yield from _unsupported_link_attribute_findings(broker, variable, entry.attributes)
+        yield _unsupported_attribute_finding(broker, variable, name)
 
 
 def _variable_of_link_key(broker: Broker, key: str, entry: LinkSettings, entry_host: str, entry_position: int) -> str:
@@ -236,27 +237,22 @@ def _variable_of_link_key(broker: Broker, key: str, entry: LinkSettings, entry_h
     return f"activemq_links[{entry_position}].{key} of {entry_host}"
 
 
-def _unsupported_link_attribute_findings(
-    broker: Broker, variable: str, attributes: Iterable[tuple[str, str]]
-) -> Iterator[Finding]:
-    for name, _ in attributes:
-        if not broker.release.supports("networkConnector", name):
-            yield _unsupported_attribute_finding(broker, variable, name)
+def _unsupported_link_attributes(broker: Broker, attributes: Iterable[tuple[str, str]]) -> list[str]:
+    return [name for name, _ in attributes if not broker.release.supports("networkConnector", name)]
 
 
 def _is_unsupported_ttl(broker: Broker, ttl: int | SplitTtl | None) -> bool:
     return not broker.release.has_consumer_ttl and (ttl == -1 or isinstance(ttl, SplitTtl))
 
 
-def _unsupported_ttl_findings(broker: Broker, name: str, ttl: int | SplitTtl | None) -> Iterator[Finding]:
-    if _is_unsupported_ttl(broker, ttl):
-        kind = "a mapping" if isinstance(ttl, SplitTtl) else "-1"
-        yield _unsupported_finding(
-            broker,
-            f"{name} is {kind}, but release {broker.release.text} requires a whole number of 1 or more (5.9 and later "
-            f"support {kind})",
-            f"set {name} to a whole number of 1 or more, or upgrade the broker",
-        )
+def _unsupported_ttl_finding(broker: Broker, name: str, ttl: int | SplitTtl | None) -> Finding:
+    kind = "a mapping" if isinstance(ttl, SplitTtl) else "-1"
+    return _unsupported_finding(
+        broker,
+        f"{name} is {kind}, but release {broker.release.text} requires a whole number of 1 or more (5.9 and later "
+        f"support {kind})",
+        f"set {name} to a whole number of 1 or more, or upgrade the broker",
+    )
 
 
 def unsupported_element_findings(broker_host: BrokerHost) -> Iterator[Finding]:
