@@ -33,6 +33,7 @@ or pair, and a link to its section on this page.
 *Muted* alerts do not fire for a pair on which a playbook (`site`, `restart`, `switchover`, `upgrade`, `resync`,
 `migrate`, `drill`) or a command of the lab is running, nor for six minutes after its end, because the work itself
 causes them. A playbook that was interrupted before it recorded its end mutes alerts for two hours at most.
+If the clocks of a host and of Prometheus differ by more, work on the host mutes no alerts.
 
 All alerts clear automatically when the cause is gone. This table shows the order of alerts when an active node fails:
 

@@ -123,6 +123,15 @@ def test_planned_work_mutes_alerts_about_missing_nodes_while_it_runs(tmp_path: P
         check_alert(tmp_path, series | work, alert, 30, fires=not running)
 
 
+@pytest.mark.parametrize("hours", [-12, 12])
+def test_wrong_clock_of_host_mutes_no_alert_after_planned_work(tmp_path: Path, hours: int) -> None:
+    work = {
+        f"activemq_operation_running{{{A}}}": "0x60",
+        f"activemq_operation_changed_timestamp_seconds{{{A}}}": f"{hours * 3600}x60",
+    }
+    check_alert(tmp_path, BOTH_UP | work, "ActiveMQNoActiveNode", 5, fires=True)
+
+
 def test_every_alert_has_test_case() -> None:
     assert {alert.name for alert in ALERTS} == {name for name, _, _ in CASES} | {"ActiveMQMetricsFailing"}
 

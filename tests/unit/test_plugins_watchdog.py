@@ -490,10 +490,10 @@ def add_store(rig: Rig) -> Path:
     return store
 
 
-def metrics_reader(rig: Rig) -> Callable[[], str]:
+def metrics_reader(rig: Rig, ha: str = "none") -> Callable[[], str]:
     """Return a function that makes the watchdog check its broker, and returns its metrics."""
     metrics = rig.base / "metrics.prom"
-    options = ["--base", str(rig.base), "--unit", "x", "--ha", "none", "--metrics", str(metrics), "warn"]
+    options = ["--base", str(rig.base), "--unit", "x", "--ha", ha, "--metrics", str(metrics), "warn"]
     broker_watchdog = watchdog.Watchdog(parse_options(options), None)
 
     def check_and_read_metrics() -> str:
@@ -501,6 +501,17 @@ def metrics_reader(rig: Rig) -> Callable[[], str]:
         return metrics.read_text()
 
     return check_and_read_metrics
+
+
+@pytest.mark.parametrize("ha", ["none", "pure"])
+def test_watchdog_metrics_show_hung_broker_also_if_no_slave_would_take_over(rig: Rig, ha: str) -> None:
+    rig.log(STARTED)
+    read_metrics = metrics_reader(rig, ha)
+    assert "activemq_watchdog_hung{} 0\n" in read_metrics()
+    freeze_broker(rig)
+    texts = [read_metrics() for _ in range(timeouts.MISSES)]
+    assert "activemq_watchdog_hung{} 0\n" in texts[0]
+    assert "activemq_watchdog_hung{} 1\n" in texts[-1]
 
 
 def test_watchdog_metrics_count_subscriptions_at_risk_until_record_is_removed(

@@ -53,13 +53,20 @@ class HangDiagnosis:
 
     ``state`` is the state that ``conclude_state`` concludes. ``kind``: fine, idle (nothing to watch), odd (worth a
     warning, but the broker is not killed) or hung. ``patience``: seconds that the state must persist before the
-    watchdog acts.
+    watchdog acts. ``is_hung_without_slave``: an odd pure master that is hung, and is not killed because no slave would
+    take over.
     """
 
     state: BrokerState
     kind: str
     text: str
     patience: float = 0.0
+    is_hung_without_slave: bool = False
+
+    @property
+    def is_hung(self) -> bool:
+        """Return whether the broker is hung, also if the watchdog does not kill it."""
+        return self.kind == HUNG or self.is_hung_without_slave
 
 
 def hang_diagnosis_of_sample(sample: WatchdogSample) -> HangDiagnosis:
@@ -80,7 +87,7 @@ def _classify_unmasked(sample: WatchdogSample) -> HangDiagnosis:
     process_name = f"process {process.pid}"
     greeting = [describe_probe_answer(name, answer) for name, answer in evidence.answers.items() if answer.greeted]
     if evidence.is_stopped_by_signal:
-        return HangDiagnosis(state, *_unanswered(sample, state, f"{process_name} was stopped by a signal"))
+        return _unanswered(sample, state, f"{process_name} was stopped by a signal")
     if greeting and not silent:
         return HangDiagnosis(state, FINE, f"{process_name} answers: {greeting[0]}")
     if greeting:
@@ -89,7 +96,7 @@ def _classify_unmasked(sample: WatchdogSample) -> HangDiagnosis:
     if failing := [describe_probe_answer(name, answer) for name, answer in evidence.answers.items() if answer.failed]:
         return HangDiagnosis(state, ODD, f"{process_name} is running but unhealthy: {', '.join(failing)}. {_NOT_WELL}")
     if silent:
-        return HangDiagnosis(state, *_unanswered(sample, state, f"{process_name}: {', '.join(silent)}"))
+        return _unanswered(sample, state, f"{process_name}: {', '.join(silent)}")
     return HangDiagnosis(
         state,
         IDLE,
@@ -97,8 +104,8 @@ def _classify_unmasked(sample: WatchdogSample) -> HangDiagnosis:
     )
 
 
-def _unanswered(sample: WatchdogSample, state: BrokerState, seen: str) -> tuple[str, str, float]:
-    """Return kind, text and patience (seconds) for a broker whose connectors did not answer."""
+def _unanswered(sample: WatchdogSample, state: BrokerState, seen: str) -> HangDiagnosis:
+    """Return the diagnosis of a broker whose connectors did not answer; ``seen`` describes what was observed."""
     evidence, phase = sample.evidence, sample.evidence.phase
     logged = f"its log reports: {phase.message}" if phase.message else "its log has no record of this start"
     serves = phase.name == "started" or (phase.name == "unknown" and evidence.has_answered)
@@ -106,27 +113,23 @@ def _unanswered(sample: WatchdogSample, state: BrokerState, seen: str) -> tuple[
         logged = f"its ports are open, although {logged}"
     # A frozen standby is also hung, but it holds nothing that another broker waits for.
     if state == "hung" and (serves or evidence.listens):
-        if sample.slave is False:
-            return (
-                ODD,
-                (
-                    f"{seen}, and {logged}. The watchdog does not kill this pure master, because no slave is attached, "
-                    f"so no broker would take over. {_LOOK}"
-                ),
-                0.0,
-            )
         # A frozen broker neither starts nor stops, and a waiting broker has no open ports.
         is_busy = not serves and not evidence.is_stopped_by_signal and phase.name not in _WAITING
-        return HUNG, f"{seen}, and {logged}", WATCH_BUSY if is_busy else 0.0
+        patience = WATCH_BUSY if is_busy else 0.0
+        if sample.slave is False:
+            text = (
+                f"{seen}, and {logged}. The watchdog does not kill this pure master, because no slave is attached, "
+                f"so no broker would take over. {_LOOK}"
+            )
+            return HangDiagnosis(state, ODD, text, patience, is_hung_without_slave=True)
+        return HangDiagnosis(state, HUNG, f"{seen}, and {logged}", patience)
     if evidence.is_stopped_by_signal:
-        return ODD, f"{seen}, and {logged}. This broker cannot take over until its process continues. {_GO_ON}", 0.0
+        text = f"{seen}, and {logged}. This broker cannot take over until its process continues. {_GO_ON}"
+        return HangDiagnosis(state, ODD, text)
     if phase.name == "unknown":
-        return (
-            ODD,
-            f"{seen}, and {logged}. The watchdog cannot determine whether the broker serves clients. {_LOOK}",
-            0.0,
-        )
-    return IDLE, f"{seen}, and {logged}", 0.0
+        text = f"{seen}, and {logged}. The watchdog cannot determine whether the broker serves clients. {_LOOK}"
+        return HangDiagnosis(state, ODD, text)
+    return HangDiagnosis(state, IDLE, f"{seen}, and {logged}")
 
 
 _WAITING = ("waiting", "attached")

@@ -247,9 +247,7 @@ class Watchdog:
             ends = {str(row["name"]).removeprefix("connector "): row["ends"] for row in rows}
             self._certificates = {name: end for name, end in ends.items() if isinstance(end, float)}
         count = self._streak
-        is_hung = (
-            count.kind == hang_detection.HUNG and count.times >= MISSES and now - count.since >= diagnosis.patience
-        )
+        is_hung = diagnosis.is_hung and count.times >= MISSES and now - count.since >= diagnosis.patience
         samples = [
             MetricSample("activemq_watchdog_hung", "gauge", "1 while the broker is hung", int(is_hung)),
             MetricSample(
