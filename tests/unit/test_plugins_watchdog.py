@@ -182,6 +182,14 @@ def test_other_sample_in_between_resets_streak(between: tuple[str, Process]) -> 
     assert not streak_of(("hung", ALIVE), ("hung", ALIVE), between, ("hung", ALIVE), ("hung", ALIVE)).is_action_due(4)
 
 
+def test_hang_of_pure_master_without_slave_starts_new_streak_after_other_odd_samples() -> None:
+    streak = streak_of(("odd", ALIVE), ("odd", ALIVE), ("odd", ALIVE))
+    hung = hang_detection.HangDiagnosis("hung", "odd", "", is_hung_without_slave=True)
+    for moment, lasted in ((3.0, False), (4.0, False), (5.0, True)):
+        streak = streak.streak_after_diagnosis(hung, ALIVE, moment)
+        assert streak.has_lasted(moment) == lasted
+
+
 def test_watchdog_reports_lasting_problem_again_after_ten_minutes() -> None:
     streak = replace(streak_of(*[("hung", ALIVE)] * 3), logged_at=2.0)
     assert not streak.is_action_due(600)

@@ -145,12 +145,14 @@ _GO_ON = "Continue the process with kill -CONT, or kill it so that systemd resta
 class SameDiagnosisStreak:
     """A streak of a watchdog's samples of a broker: the count of successive samples with the same result.
 
-    The samples have the same classification of the same process. ``process_identity``: pid and start time; ``since``:
-    time of the first sample; ``logged_at``: time of the last log line about it.
+    The samples have the same classification of the same process. ``process_identity``: pid and start time;
+    ``is_hung``: whether the samples show a hung broker; ``since``: time of the first sample; ``logged_at``: time of the
+    last log line about it.
     """
 
     process_identity: tuple[int, float] | None = None
     kind: str = FINE
+    is_hung: bool = False
     times: int = 0
     since: float = 0.0
     logged_at: float | None = None
@@ -160,21 +162,25 @@ class SameDiagnosisStreak:
     ) -> SameDiagnosisStreak:
         """Return the updated count of successive equal diagnoses, such as hung, of a broker's process after one more.
 
-        Its count is increased if the kind of the diagnosis and the process are the same, else reset to 1. ``now``:
-        seconds of a monotonic clock.
+        Its count is increased if the process, the kind of the diagnosis and whether the broker is hung are the same,
+        else reset to 1. ``now``: seconds of a monotonic clock.
         """
         process_identity = (process.pid, process.started) if process else None
-        if process_identity != self.process_identity or diagnosis.kind != self.kind:
-            return SameDiagnosisStreak(process_identity, diagnosis.kind, 1, now)
+        same = (process_identity, diagnosis.kind, diagnosis.is_hung)
+        if same != (self.process_identity, self.kind, self.is_hung):
+            return SameDiagnosisStreak(*same, times=1, since=now)
         return replace(self, times=self.times + 1)
+
+    def has_lasted(self, now: float, patience: float = 0.0) -> bool:
+        """Return whether the streak has at least 3 samples, and began at least ``patience`` seconds before ``now``."""
+        return self.times >= MISSES and now - self.since >= patience
 
     def is_action_due(self, now: float, patience: float = 0.0) -> bool:
         """Return whether a watchdog must act now, that is, log a warning or kill its broker.
 
         This is so if the state has lasted long enough, and was not logged within the last 600 seconds.
         """
-        lasted = self.times >= MISSES and now - self.since >= patience
-        return lasted and (self.logged_at is None or now - self.logged_at >= REMIND)
+        return self.has_lasted(now, patience) and (self.logged_at is None or now - self.logged_at >= REMIND)
 
 
 def can_kill_again(kills: Sequence[float], now: float) -> bool:

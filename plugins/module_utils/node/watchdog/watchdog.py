@@ -49,7 +49,7 @@ from ..process.proc import (
 from ..process.systemd_notification import notify_systemd
 from ..protocols import supports_round_trip
 from ..textfile import MetricSample, to_prometheus_text
-from ..timeouts import MISSES, PROBE
+from ..timeouts import PROBE
 from . import hang_detection
 
 _REPLICATION = "replication"
@@ -246,8 +246,7 @@ class Watchdog:
             rows = fetch_connector_certificate_expiry_times(self._configuration[1], self._process, PROBE)
             ends = {str(row["name"]).removeprefix("connector "): row["ends"] for row in rows}
             self._certificates = {name: end for name, end in ends.items() if isinstance(end, float)}
-        count = self._streak
-        is_hung = diagnosis.is_hung and count.times >= MISSES and now - count.since >= diagnosis.patience
+        is_hung = diagnosis.is_hung and self._streak.has_lasted(now, diagnosis.patience)
         samples = [
             MetricSample("activemq_watchdog_hung", "gauge", "1 while the broker is hung", int(is_hung)),
             MetricSample(
